@@ -1,0 +1,36 @@
+# Two commands for users: `make demo` and `make test`. Both set up .venv on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint bench clean
+
+demo: $(STAMP)
+	$(BIN)/maxkernel optimize examples/rmsnorm.py --target v6e
+
+test: lint
+	$(BIN)/pytest -n 2 --dist loadfile
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check src tests examples benchmarks
+	$(BIN)/ruff check src tests examples benchmarks
+	$(BIN)/pyright
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks.main_job
+
+# uv when present, pip otherwise; constraints.txt pins every version, the compiler's included.
+$(STAMP): pyproject.toml constraints.txt
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv venv --quiet --allow-existing $(VENV) && \
+	  uv pip install --quiet --python $(BIN)/python -c constraints.txt --group dev -e . ; \
+	else \
+	  $(PYTHON) -m venv $(VENV) && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check pip==25.3 -c constraints.txt && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev -e . ; \
+	fi
+	@touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,53 @@
+"""What capture makes of a candidate: exported programs, and facts read from them."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from maxkernel.types.task import ArraySpec
+
+
+class PallasCall(msgspec.Struct, frozen=True):
+    """One `pallas_call` of the full-size program."""
+
+    name: str
+    grid: tuple[int, ...]
+    """Trip counts; -1 where a bound is dynamic."""
+    blocks: tuple[tuple[int, ...], ...] = ()
+    """Block shape per operand and result, in call order."""
+    block_bytes: int = 0
+    """Bytes of one set of blocks; the pipeline holds two of each."""
+    scratch_bytes: int = 0
+    reaches_output: bool = True
+    interpret: bool = False
+
+
+class ArtifactFacts(msgspec.Struct, frozen=True):
+    """Facts about the captured program that the judge's static rules read."""
+
+    pallas_calls: tuple[PallasCall, ...] = ()
+    outputs: tuple[ArraySpec, ...] = ()
+    check_outputs: tuple[ArraySpec, ...] = ()
+    forbidden: tuple[str, ...] = ()
+    """Primitives that may not occur: callbacks, host compute, ordered effects."""
+    constant_bytes: int = 0
+    """Bytes of array constants baked into the program."""
+    primitives: dict[str, int] = {}
+    """How often each primitive occurs outside Pallas kernels."""
+
+
+class Artifact(msgspec.Struct, frozen=True):
+    """The programs of one candidate for one target, named by content."""
+
+    tpu: bytes
+    """Full-size program for the TPU (jax.export, serialised)."""
+    cpu: bytes
+    """Check-size program for the CPU: same source, every `pallas_call` interpreted."""
+    facts: ArtifactFacts
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of both programs."""
+        return hashlib.sha256(self.tpu + b"\0" + self.cpu).hexdigest()

@@ -1,0 +1,122 @@
+"""What the judge found, stage by stage. A failure is a value."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from maxkernel.types.artifact import ArtifactFacts
+from maxkernel.types.candidate import Candidate
+from maxkernel.types.clock import ProgramTime, Time
+
+Stage = Literal["trace", "capture", "rules", "compile", "check", "time"]
+
+FailureKind = Literal[
+    "syntax",  # the source is not Python, or lacks `kernel`
+    "forbidden",  # the source uses syntax or imports that candidates may not use
+    "trace",  # tracing raised
+    "api",  # a name that the installed jax does not have
+    "block_shape",  # a block that the TPU's tiling does not allow
+    "unsupported",  # an operation that the Pallas TPU lowering lacks
+    "vmem",  # more VMEM (or SMEM) than the chip has
+    "hbm",  # more HBM than the chip has
+    "compile",  # the compiler refused for another reason
+    "compile_crash",  # the compiler's process died
+    "timeout",  # a stage outlived its limit
+    "memory",  # a worker outgrew its memory limit
+    "crash",  # the candidate's process died or exited
+    "output_spec",  # number, shape or dtype of outputs differ from the reference
+    "no_pallas",  # no Pallas kernel contributes to the result
+    "callback",  # host callbacks or other forbidden primitives
+    "constants",  # large constants baked into the program
+    "interpret",  # a Pallas call left in interpret mode
+    "mismatch",  # wrong numbers
+    "nonfinite",  # NaN or infinity where the oracle is finite
+    "schedule",  # the compiled schedule could not be read
+    "too_fast",  # faster than the roofline allows: refused and flagged
+    "reference",  # the reference itself failed
+    "inputs",  # the task's inputs are unusable
+    "environment",  # this machine lacks something
+]
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a stage ended. `message` says what and where, `advice` the next thing to try."""
+
+    stage: Stage
+    kind: FailureKind
+    message: str
+    advice: str = ""
+    detail: str = ""
+    """The useful lines of the compiler's or Python's own message."""
+    line: int | None = None
+    """Line of the candidate (or task) source, where known."""
+
+
+class OutputError(msgspec.Struct, frozen=True):
+    """Errors of one output against the oracle; `reference_*` are those of the reference itself.
+
+    `spread` is the RMS of the oracle around its mean; `excess` the largest ratio of an element's
+    error to its allowance (at most 1 passes).
+    """
+
+    max_abs: float
+    rms: float
+    reference_max_abs: float
+    reference_rms: float
+    spread: float
+    excess: float
+    nonfinite: int
+    """Elements that are not finite where the oracle is."""
+    elements: int
+
+
+class Numerics(msgspec.Struct, frozen=True):
+    """The numerical check of one candidate on inputs from a secret seed."""
+
+    outputs: tuple[OutputError, ...]
+    seed: int
+    oracle: Literal["float64", "float32"]
+    passed: bool
+
+
+class Evaluation(msgspec.Struct, frozen=True):
+    """Everything that the judge found about one candidate."""
+
+    candidate: Candidate
+    task: str
+    """Digest of the task."""
+    target: str
+    sandbox: str
+    """Level of isolation used: `bubblewrap` or `none`."""
+    artifact: str = ""
+    """Digest of the artifact; empty when capture failed."""
+    facts: ArtifactFacts | None = None
+    program: ProgramTime | None = None
+    time: Time | None = None
+    numerics: Numerics | None = None
+    failure: Failure | None = None
+    memory: dict[str, int] = {}
+    """Bytes by kind from the compiler's memory analysis (temp, argument, output, vmem)."""
+    elapsed: dict[str, float] = {}
+    """Seconds per stage on this machine."""
+    cached: tuple[str, ...] = ()
+    """Stages answered from the cache."""
+
+    @property
+    def accepted(self) -> bool:
+        """True when every stage passed."""
+        return self.failure is None and self.time is not None
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The judge's word on one candidate against the baseline."""
+
+    evaluation: Evaluation
+    baseline: Time
+    bound: Time
+    speedup: float | None
+    """Baseline time / candidate time, within one provenance; None when refused."""
+    faster: bool
+    """The speedup exceeds the expected error of the clock."""

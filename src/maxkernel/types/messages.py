@@ -1,0 +1,127 @@
+"""Requests to workers and their replies: one msgpack frame each way.
+
+A frame is a big-endian 32-bit length and a msgpack body. Replies from the capture worker are
+parsed as hostile: sizes are limited before decoding and every field is checked by type.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from maxkernel.types.artifact import Artifact
+from maxkernel.types.clock import ProgramTime
+from maxkernel.types.evaluation import Failure, Numerics
+from maxkernel.types.task import ArraySpec, Static, Task, TaskInfo, Tolerance
+
+FRAME_LIMIT = 1 << 30
+"""Largest frame from trusted workers, bytes."""
+CAPTURE_FRAME_LIMIT = 64 << 20
+"""Largest frame that a capture may answer with, bytes."""
+
+
+class TraceRequest(msgspec.Struct, frozen=True, tag="trace"):
+    """Import a task, describe it, export its reference for the TPU."""
+
+    task: Task
+    target: str
+    check_limit_bytes: int
+    """Largest working set for which the full size doubles as check size."""
+
+
+class TraceReply(msgspec.Struct, frozen=True, tag="traced"):
+    info: TaskInfo
+
+
+class CaptureRequest(msgspec.Struct, frozen=True, tag="capture"):
+    """Trace a candidate at both sizes and export the two programs."""
+
+    source: str
+    tunables: dict[str, int | float | bool | str]
+    target: str
+    inputs: tuple[ArraySpec, ...]
+    check_inputs: tuple[ArraySpec, ...]
+    statics: dict[int, Static]
+    check_statics: dict[int, Static]
+    seconds: float
+    memory_bytes: int
+
+
+class CaptureReply(msgspec.Struct, frozen=True, tag="captured"):
+    artifact: Artifact
+    output: str = ""
+    """Last bytes of what the candidate printed."""
+
+
+class CompileRequest(msgspec.Struct, frozen=True, tag="compile"):
+    """Compile an exported program for a target and simulate its schedule."""
+
+    program: bytes
+    target: str
+    keep_schedule: bool = False
+    """Also return the schedule dump (zlib-compressed tar) for `profile`."""
+
+
+class CompileReply(msgspec.Struct, frozen=True, tag="compiled"):
+    program: ProgramTime | None
+    """None when the schedule could not be read: see `schedule_problem`."""
+    memory: dict[str, int]
+    compile_seconds: float
+    simulate_seconds: float
+    compiler: str
+    """jax and libtpu versions."""
+    schedule_problem: str = ""
+    schedule: bytes = b""
+
+
+class CheckRequest(msgspec.Struct, frozen=True, tag="check"):
+    """Run an artifact's CPU program on fresh inputs and compare it with the oracle."""
+
+    task: Task
+    program: bytes
+    seed: int
+    tolerance: Tolerance
+
+
+class CheckReply(msgspec.Struct, frozen=True, tag="checked"):
+    numerics: Numerics
+
+
+class OracleRequest(msgspec.Struct, frozen=True, tag="oracle"):
+    """Inputs of one seed at check size, the reference's outputs and the oracle's."""
+
+    task: Task
+    seed: int
+
+
+class Array(msgspec.Struct, frozen=True):
+    """An array in row-major order, little-endian."""
+
+    spec: ArraySpec
+    data: bytes
+
+
+class OracleReply(msgspec.Struct, frozen=True, tag="oracle_values"):
+    inputs: tuple[Array, ...]
+    reference: tuple[Array, ...]
+    oracle: tuple[Array, ...]
+    precision: str
+
+
+class FailureReply(msgspec.Struct, frozen=True, tag="failed"):
+    failure: Failure
+
+
+class PingRequest(msgspec.Struct, frozen=True, tag="ping"):
+    """Ask a worker for its versions; also warms it up."""
+
+
+class PingReply(msgspec.Struct, frozen=True, tag="pong"):
+    versions: dict[str, str]
+
+
+Request = (
+    TraceRequest | CaptureRequest | CompileRequest | CheckRequest | OracleRequest | PingRequest
+)
+Reply = (
+    TraceReply | CaptureReply | CompileReply | CheckReply | OracleReply | FailureReply | PingReply
+)

@@ -1,0 +1,32 @@
+"""Budgets and plans."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """Hard limits of a run. None means no limit of that kind."""
+
+    candidates: int = 24
+    """Evaluations, tunings included."""
+    seconds: float | None = None
+    patience: int = 3
+    """Plans in a row without gain after which the run stops."""
+    roofline: float = 0.97
+    """Stop when the best kernel reaches this fraction of the roofline bound."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What an engineer intends to build, before any code."""
+
+    family: str
+    """`rowwise`, `matmul`, ..."""
+    strategy: str
+    """Short name of the idea, e.g. `one pass, row resident in VMEM`."""
+    reason: str
+    """Why it should help, in words."""
+    options: dict[str, int | float | bool | str] = {}
+    """What the implementer of this family needs to know."""
+    expected_seconds: float | None = None
+    """The planner's analytic estimate, for ranking only."""
