@@ -20,6 +20,8 @@ class PallasCall(msgspec.Struct, frozen=True):
     block_bytes: int = 0
     """Bytes of one set of blocks; the pipeline holds two of each."""
     scratch_bytes: int = 0
+    moved_bytes: float = 0.0
+    """HBM bytes that the pipeline moves over the whole grid; 0 where it is not known."""
     reaches_output: bool = True
     interpret: bool = False
 

@@ -30,3 +30,31 @@ class Plan(msgspec.Struct, frozen=True):
     """What the implementer of this family needs to know."""
     expected_seconds: float | None = None
     """The planner's analytic estimate, for ranking only."""
+
+
+class Design(msgspec.Struct, frozen=True):
+    """A node of the design graph: one plan made into one source."""
+
+    id: int
+    plan: Plan
+    source: str
+    move: str
+    """What was done to get here: `plan`, `repair`, ..."""
+    parents: tuple[int, ...] = ()
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of one plan; planners read these to propose the next.
+
+    `seconds` is the best accepted time of the plan's designs in the run's provenance, None when
+    every one was refused (`failure` then says why, as `stage/kind: message`).
+    """
+
+    plan: Plan
+    design: int | None
+    seconds: float | None
+    speedup: float | None
+    tunables: dict[str, int | float | bool | str] = {}
+    failure: str = ""
+    bottleneck: str = ""
+    """The profiler's word on the best version."""
