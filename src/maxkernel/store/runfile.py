@@ -139,13 +139,12 @@ class RunFile:
         if row is not None:
             return msgspec.json.decode(row[0], type=kind)
         value = make()
-        with self._lock:
-            with self._transaction():
-                event = self._append("step", {"key": key})
-                self._db.execute(
-                    "INSERT INTO steps VALUES (?, ?, ?)",
-                    (key, event.id, msgspec.json.encode(value)),
-                )
+        with self._lock, self._transaction():
+            event = self._append("step", {"key": key})
+            self._db.execute(
+                "INSERT INTO steps VALUES (?, ?, ?)",
+                (key, event.id, msgspec.json.encode(value)),
+            )
         self._tell(event)
         return value
 
