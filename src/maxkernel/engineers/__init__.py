@@ -1,0 +1,1 @@
+"""Engineers propose kernels: role protocols, teams, and the built-in team that needs no model."""
