@@ -6,9 +6,9 @@ from typing import Protocol
 
 from maxkernel.targets import Target
 from maxkernel.types import (
-    Attempt,
     Diagnosis,
     Failure,
+    Outcome,
     Plan,
     ProgramTime,
     TaskInfo,
@@ -19,7 +19,7 @@ from maxkernel.types import (
 class Planner(Protocol):
     """Decides what to build next."""
 
-    def plan(self, info: TaskInfo, target: Target, history: tuple[Attempt, ...]) -> list[Plan]:
+    def plan(self, info: TaskInfo, target: Target, history: tuple[Outcome, ...]) -> list[Plan]:
         """New plans, the most promising first; empty when nothing is left to try."""
         ...
 

@@ -23,10 +23,9 @@ from maxkernel.types.evaluation import Verdict as Verdict
 from maxkernel.types.graph import Graph as Graph
 from maxkernel.types.graph import Node as Node
 from maxkernel.types.graph import Value as Value
-from maxkernel.types.search import Attempt as Attempt
 from maxkernel.types.search import Budget as Budget
-from maxkernel.types.search import Diagnosis as Diagnosis
 from maxkernel.types.search import Design as Design
+from maxkernel.types.search import Diagnosis as Diagnosis
 from maxkernel.types.search import Outcome as Outcome
 from maxkernel.types.search import Plan as Plan
 from maxkernel.types.task import ArraySpec as ArraySpec

@@ -1,14 +1,10 @@
-"""Budgets, plans, and what became of them."""
+"""Budgets and plans."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 import msgspec
-
-from maxkernel.types.candidate import Candidate
-from maxkernel.types.clock import ProgramTime, Time
-from maxkernel.types.evaluation import Failure
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -38,6 +34,34 @@ class Plan(msgspec.Struct, frozen=True):
     """The planner's analytic estimate, for ranking only."""
 
 
+class Design(msgspec.Struct, frozen=True):
+    """A node of the design graph: one plan made into one source."""
+
+    id: int
+    plan: Plan
+    source: str
+    move: str
+    """What was done to get here: `plan`, `repair`, ..."""
+    parents: tuple[int, ...] = ()
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of one plan; planners read these to propose the next.
+
+    `seconds` is the best accepted time of the plan's designs in the run's provenance, None when
+    every one was refused (`failure` then says why, as `stage/kind: message`).
+    """
+
+    plan: Plan
+    design: int | None
+    seconds: float | None
+    speedup: float | None
+    tunables: dict[str, int | float | bool | str] = {}
+    failure: str = ""
+    bottleneck: str = ""
+    """The profiler's word on the best version."""
+
+
 Limit = Literal["hbm", "mxu", "vector", "special", "load_store", "issue", "overhead", "unknown"]
 """What a kernel waits for: memory, matrix unit, vector ALU, transcendental unit, VMEM ports ..."""
 
@@ -50,19 +74,3 @@ class Diagnosis(msgspec.Struct, frozen=True):
     """For people and for the next plan: what limits the program, with figures."""
     figures: dict[str, float] = {}
     """Fractions of the program's time (or counts) that `text` speaks of."""
-
-
-class Attempt(msgspec.Struct, frozen=True):
-    """One plan that was carried out, as the next plan sees it: the best candidate it led to."""
-
-    plan: Plan
-    candidate: Candidate | None = None
-    """None when no source was written."""
-    time: Time | None = None
-    """None when every candidate was refused."""
-    speedup: float | None = None
-    """Baseline time / candidate time."""
-    failure: Failure | None = None
-    """Why the last candidate was refused, if it was."""
-    program: ProgramTime | None = None
-    diagnosis: Diagnosis | None = None
