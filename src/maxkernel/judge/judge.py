@@ -1,0 +1,271 @@
+"""The judge: capture -> rules -> compile -> check -> time. Engineers' words never enter here."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+import msgspec
+
+from maxkernel.config import Settings
+from maxkernel.errors import EnvironmentFault, TaskError
+from maxkernel.executor import Executor
+from maxkernel.judge.bound import Roofline, roofline
+from maxkernel.judge.cache import Cache, stage_key
+from maxkernel.judge.numerics import numerics_failure
+from maxkernel.judge.rules import check_rules
+from maxkernel.judge.source import read_source
+from maxkernel.judge.timing import time_of, too_fast
+from maxkernel.targets import Target
+from maxkernel.types import (
+    Artifact,
+    Candidate,
+    Evaluation,
+    Failure,
+    ProgramTime,
+    Stage,
+    Task,
+    TaskInfo,
+    Time,
+    Verdict,
+)
+from maxkernel.types.messages import (
+    CaptureReply,
+    CaptureRequest,
+    CheckReply,
+    CheckRequest,
+    CompileReply,
+    CompileRequest,
+    FailureReply,
+    PingReply,
+    PingRequest,
+    Reply,
+    TraceReply,
+    TraceRequest,
+)
+
+OnStage = Callable[[str], None]
+"""Called with the name of every stage that starts."""
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A task that is ready to be judged on a target: traced, its baseline compiled and timed."""
+
+    task: Task
+    info: TaskInfo
+    target: Target
+    baseline: Time
+    """XLA's compilation of the reference."""
+    baseline_program: ProgramTime | None
+    bound: Roofline
+    compiler: str
+
+
+class Judge:
+    """Judges candidates for one target. Thread-safe; holds no state but its cache."""
+
+    def __init__(
+        self, executor: Executor, target: Target, settings: Settings, cache: Cache | None = None
+    ) -> None:
+        self._executor = executor
+        self._settings = settings
+        self._cache = cache
+        self.target = target
+        self._versions: dict[str, str] | None = None
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Versions of jax and the compiler in the workers; part of every cache key."""
+        if self._versions is None:
+            reply = self._executor.submit(PingRequest()).result()
+            if not isinstance(reply, PingReply):
+                raise EnvironmentFault(*_worker_fault(reply))
+            self._versions = reply.versions
+        return self._versions
+
+    def prepare(self, task: Task, on_stage: OnStage = lambda _: None) -> Prepared:
+        """Traces the task and times XLA's program for it.
+
+        Raises TaskError when the task cannot be judged, EnvironmentFault when the workers fail.
+        """
+        on_stage("trace")
+        info = self._trace(task)
+        on_stage("baseline")
+        compiled, _ = self._compile(info.reference_tpu)
+        if isinstance(compiled, Failure):
+            raise TaskError(
+                f"{task.name}: XLA cannot compile the reference for {self.target.name}: "
+                f"{compiled.message}",
+                compiled.advice or compiled.detail,
+            )
+        bound = roofline(info, self.target)
+        return Prepared(
+            task=task,
+            info=info,
+            target=self.target,
+            baseline=time_of(compiled, bound),
+            baseline_program=compiled.program,
+            bound=bound,
+            compiler=compiled.compiler,
+        )
+
+    def evaluate(
+        self, prepared: Prepared, candidate: Candidate, on_stage: OnStage = lambda _: None
+    ) -> Evaluation:
+        """Everything there is to find about a candidate. Never raises for a candidate's fault."""
+        evaluation = Evaluation(
+            candidate=candidate,
+            task=prepared.task.digest,
+            target=self.target.name,
+            sandbox=self._executor.sandbox,
+        )
+        on_stage("capture")
+        started = time.perf_counter()
+        artifact, cached = self.capture(prepared, candidate)
+        evaluation = _spent(evaluation, "capture", started, cached)
+        if isinstance(artifact, Failure):
+            return msgspec.structs.replace(evaluation, failure=artifact)
+        evaluation = msgspec.structs.replace(
+            evaluation, artifact=artifact.digest, facts=artifact.facts
+        )
+        broken = check_rules(prepared.info, artifact.facts)
+        if broken is not None:
+            return msgspec.structs.replace(evaluation, failure=broken)
+        return self._compile_and_check(prepared, artifact, evaluation, on_stage)
+
+    def capture(self, prepared: Prepared, candidate: Candidate) -> tuple[Artifact | Failure, bool]:
+        """The artifact of a candidate, and whether it came from the cache."""
+        space = read_source(candidate.source)
+        if isinstance(space, Failure):
+            return space, False
+        info = prepared.info
+        key = stage_key(
+            "capture", candidate.digest, prepared.task.digest, self.target.name, self.versions
+        )
+        cached = self._cache.get(key, CaptureReply) if self._cache else None
+        if cached is not None:
+            return cached.artifact, True
+        reply = self._executor.submit(
+            CaptureRequest(
+                source=candidate.source,
+                tunables=candidate.tunables,
+                target=self.target.name,
+                inputs=info.inputs,
+                check_inputs=info.check_inputs,
+                statics=info.statics,
+                check_statics=info.check_statics,
+                seconds=self._settings.capture_seconds,
+                memory_bytes=self._settings.capture_memory_mb << 20,
+            )
+        ).result()
+        if not isinstance(reply, CaptureReply):
+            return _failure_of(reply, "capture"), False
+        if self._cache:
+            self._cache.put(key, reply)
+        return reply.artifact, False
+
+    def verdict(self, prepared: Prepared, evaluation: Evaluation) -> Verdict:
+        """The candidate against XLA. Times of different provenance are never compared."""
+        baseline, mine = prepared.baseline, evaluation.time
+        comparable = (
+            evaluation.accepted and mine is not None and mine.provenance == baseline.provenance
+        )
+        speedup = baseline.seconds / mine.seconds if comparable and mine else None
+        error = max(baseline.expected_error or 0.0, (mine.expected_error or 0.0) if mine else 0.0)
+        claims = baseline.provenance != "bound"
+        return Verdict(
+            evaluation=evaluation,
+            baseline=baseline,
+            bound=prepared.bound.time,
+            speedup=speedup,
+            faster=claims and speedup is not None and speedup > 1.0 + error,
+        )
+
+    def _compile_and_check(
+        self, prepared: Prepared, artifact: Artifact, evaluation: Evaluation, on_stage: OnStage
+    ) -> Evaluation:
+        on_stage("compile")
+        started = time.perf_counter()
+        checking = self._submit_check(prepared, artifact)
+        compiled, cached = self._compile(artifact.tpu)
+        evaluation = _spent(evaluation, "compile", started, cached)
+        if isinstance(compiled, Failure):
+            checking.cancel()
+            return msgspec.structs.replace(evaluation, failure=compiled)
+        evaluation = msgspec.structs.replace(
+            evaluation, program=compiled.program, memory=compiled.memory
+        )
+        on_stage("check")
+        started = time.perf_counter()
+        checked = checking.result()
+        evaluation = _spent(evaluation, "check", started, False)
+        if not isinstance(checked, CheckReply):
+            return msgspec.structs.replace(evaluation, failure=_failure_of(checked, "check"))
+        numerics = checked.numerics
+        evaluation = msgspec.structs.replace(evaluation, numerics=numerics)
+        mine = time_of(compiled, prepared.bound)
+        evaluation = msgspec.structs.replace(evaluation, time=mine)
+        failure = numerics_failure(numerics) or too_fast(mine, prepared.bound)
+        return msgspec.structs.replace(evaluation, failure=failure)
+
+    def _submit_check(self, prepared: Prepared, artifact: Artifact) -> Future[Reply]:
+        request = CheckRequest(
+            task=prepared.task,
+            program=artifact.cpu,
+            seed=secrets.randbits(31),
+            tolerance=prepared.info.tolerance,
+        )
+        return self._executor.submit(request)
+
+    def _trace(self, task: Task) -> TaskInfo:
+        limit = self._settings.check_limit_mb << 20
+        key = stage_key("trace", task.digest, self.target.name, limit, self.versions)
+        cached = self._cache.get(key, TraceReply) if self._cache else None
+        if cached is not None:
+            return cached.info
+        reply = self._executor.submit(TraceRequest(task, self.target.name, limit)).result()
+        if not isinstance(reply, TraceReply):
+            failure = _failure_of(reply, "trace")
+            text = f"{task.origin or task.name}: {failure.message}"
+            if failure.kind == "environment":
+                raise EnvironmentFault(text, failure.advice)
+            raise TaskError(text, failure.advice or failure.detail)
+        if self._cache:
+            self._cache.put(key, reply)
+        return reply.info
+
+    def _compile(self, program: bytes) -> tuple[CompileReply | Failure, bool]:
+        key = stage_key("compile", _digest(program), self.target.name, self.versions)
+        cached = self._cache.get(key, CompileReply) if self._cache else None
+        if cached is not None:
+            return cached, True
+        reply = self._executor.submit(CompileRequest(program, self.target.name)).result()
+        if not isinstance(reply, CompileReply):
+            return _failure_of(reply, "compile"), False
+        if self._cache:
+            self._cache.put(key, reply)
+        return reply, False
+
+
+def _digest(program: bytes) -> str:
+    return hashlib.sha256(program).hexdigest()
+
+
+def _spent(evaluation: Evaluation, stage: str, started: float, cached: bool) -> Evaluation:
+    elapsed = evaluation.elapsed | {stage: time.perf_counter() - started}
+    names = (*evaluation.cached, stage) if cached else evaluation.cached
+    return msgspec.structs.replace(evaluation, elapsed=elapsed, cached=names)
+
+
+def _failure_of(reply: Reply, stage: Stage) -> Failure:
+    if isinstance(reply, FailureReply):
+        return reply.failure
+    return Failure(stage=stage, kind="crash", message=f"the worker answered {type(reply).__name__}")
+
+
+def _worker_fault(reply: Reply) -> tuple[str, str]:
+    failure = _failure_of(reply, "trace")
+    return f"the workers do not start: {failure.message}", failure.advice or failure.detail

@@ -1,0 +1,37 @@
+"""From a compiled program to a time with provenance."""
+
+from __future__ import annotations
+
+from maxkernel.judge.bound import Roofline
+from maxkernel.schedule import expected_error
+from maxkernel.types import Failure, Time
+from maxkernel.types.messages import CompileReply
+
+FLOOR_SLACK = 0.02
+"""A time may lie this fraction below the floor: bandwidth figures are rounded."""
+
+
+def time_of(compiled: CompileReply, bound: Roofline) -> Time:
+    """The simulated time of a program, or the roofline bound where no schedule could be read."""
+    if compiled.program is None:
+        return bound.time
+    return Time(
+        seconds=compiled.program.seconds,
+        provenance="simulated",
+        expected_error=expected_error(compiled.program),
+    )
+
+
+def too_fast(mine: Time, bound: Roofline) -> Failure | None:
+    """A failure when a time lies below what the task's bytes need at peak bandwidth."""
+    if mine.provenance == "bound" or mine.seconds >= bound.floor * (1 - FLOOR_SLACK):
+        return None
+    return Failure(
+        stage="time",
+        kind="too_fast",
+        message=(
+            f"{mine.provenance} time {mine.seconds * 1e6:.1f} us is below the "
+            f"{bound.floor * 1e6:.1f} us that moving the task's inputs and outputs takes"
+        ),
+        advice="the program skips work, or the clock is wrong; report it with the run file",
+    )
