@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from maxkernel.errors import MaxkernelError
 from maxkernel.targets import Target
 from maxkernel.types import (
     Diagnosis,
+    Evaluation,
     Failure,
+    InputCase,
     Outcome,
     Plan,
     ProgramTime,
     TaskInfo,
     TunableSpace,
 )
+
+
+class NoAnswer(MaxkernelError):
+    """An engineer could not answer: this idea is lost, the run goes on.
+
+    Only `plan` and `implement` raise it; the other roles have a neutral answer of their own.
+    """
+
+
+class BudgetSpent(NoAnswer):
+    """The engineers' own budget is spent: later questions will not be answered either."""
 
 
 class Planner(Protocol):
@@ -57,4 +71,33 @@ class Profiler(Protocol):
 
     def diagnose(self, info: TaskInfo, program: ProgramTime, target: Target) -> Diagnosis:
         """What limits the program, with the figures that show it."""
+        ...
+
+
+@runtime_checkable
+class SourceProfiler(Protocol):
+    """A profiler that also reads the kernel's source: it names the cause and ranks remedies."""
+
+    def diagnose_source(
+        self, info: TaskInfo, plan: Plan, source: str, program: ProgramTime, target: Target
+    ) -> Diagnosis:
+        """As `Profiler.diagnose`, with the cause in the source and what to do about it."""
+        ...
+
+
+class Tester(Protocol):
+    """Thinks of inputs on which a kernel could be wrong. Never the only oracle."""
+
+    def cases(self, info: TaskInfo, target: Target) -> tuple[InputCase, ...]:
+        """Hard inputs for this task, as data: the judge builds and runs them."""
+        ...
+
+
+class Explainer(Protocol):
+    """Says in words what a kernel does and why it is fast."""
+
+    def explain(
+        self, info: TaskInfo, evaluation: Evaluation, target: Target, question: str = ""
+    ) -> str:
+        """Markdown for the report, or the answer to a person's question about this kernel."""
         ...

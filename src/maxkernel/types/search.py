@@ -74,3 +74,22 @@ class Diagnosis(msgspec.Struct, frozen=True):
     """For people and for the next plan: what limits the program, with figures."""
     figures: dict[str, float] = {}
     """Fractions of the program's time (or counts) that `text` speaks of."""
+
+
+Fill = Literal[
+    "normal", "uniform", "zeros", "ones", "constant", "large", "tiny", "alternating", "ramp",
+    "one_hot", "equal_rows", "sorted", "reversed", "random_int", "lowest", "highest"
+]  # fmt: skip
+"""How an input's values are made: `constant`, `large` and `tiny` read `scale`; integers take
+`random_int` (whole range of the original), `lowest`, `highest`, `sorted`, `reversed`."""
+
+
+class InputCase(msgspec.Struct, frozen=True):
+    """One hard set of inputs at check size, as data. Inputs without a fill stay the task's own."""
+
+    name: str
+    reason: str
+    """What could go wrong on it."""
+    fills: dict[int, Fill]
+    """By position of the input among the arrays of the call."""
+    scale: float = 1.0
