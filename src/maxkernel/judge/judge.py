@@ -47,6 +47,9 @@ from maxkernel.types.messages import (
     TraceRequest,
 )
 
+CONFIRMATIONS = 3
+"""Fresh seeds on which a winner is checked once more."""
+
 OnStage = Callable[[str], None]
 """Called with the name of every stage that starts."""
 
@@ -166,6 +169,20 @@ class Judge:
         if self._cache:
             self._cache.put(key, reply)
         return reply.artifact, False
+
+    def confirm(self, prepared: Prepared, candidate: Candidate) -> Failure | None:
+        """Checks a winner again on inputs from new secret seeds; the first failure, or None."""
+        artifact, _ = self.capture(prepared, candidate)
+        if isinstance(artifact, Failure):
+            return artifact
+        for _ in range(CONFIRMATIONS):
+            reply = self._submit_check(prepared, artifact).result()
+            if not isinstance(reply, CheckReply):
+                return _failure_of(reply, "check")
+            failure = numerics_failure(reply.numerics)
+            if failure is not None:
+                return failure
+        return None
 
     def verdict(self, prepared: Prepared, evaluation: Evaluation) -> Verdict:
         """The candidate against XLA. Times of different provenance are never compared."""

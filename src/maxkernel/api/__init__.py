@@ -1,0 +1,11 @@
+"""The Python API: what the command line does, as functions."""
+
+from maxkernel.api.calls import judge as judge
+from maxkernel.api.calls import load_task as load_task
+from maxkernel.api.calls import optimize as optimize
+from maxkernel.api.runs import RunOptions as RunOptions
+from maxkernel.api.runs import reopen as reopen
+from maxkernel.api.runs import resume_run as resume_run
+from maxkernel.api.runs import start_run as start_run
+from maxkernel.api.session import Session as Session
+from maxkernel.api.session import open_session as open_session

@@ -1,0 +1,72 @@
+"""`load_task`, `optimize` and `judge` for Python callers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from maxkernel import tasks
+from maxkernel.api.runs import RunOptions, start_run
+from maxkernel.api.session import open_session
+from maxkernel.config import Settings
+from maxkernel.engineers import Team
+from maxkernel.errors import UsageError
+from maxkernel.report import RunReport
+from maxkernel.search import Progress, Silent
+from maxkernel.types import Budget, Candidate, Task, Tunable, Verdict
+
+
+def load_task(path: str | Path) -> Task:
+    """The task at a file or folder, as text. Raises UsageError or TaskError."""
+    return tasks.load_task(path)
+
+
+def optimize(
+    task: Task | str | Path,
+    *,
+    target: str = "v6e",
+    budget: Budget | None = None,
+    team: Team | None = None,
+    progress: Progress | None = None,
+    settings: Settings | None = None,
+    unsafe_no_sandbox: bool = False,
+) -> RunReport:
+    """Searches for a kernel that beats XLA on `task`, within `budget`; the bundle is written
+    to the runs folder. Raises MaxkernelError for anything the caller can cure."""
+    loaded = task if isinstance(task, Task) else load_task(task)
+    options = RunOptions(team or Team.builtin(), progress or Silent())
+    with open_session(target, settings=settings, unsafe_no_sandbox=unsafe_no_sandbox) as session:
+        return start_run(session, loaded, budget or Budget(), options)[0]
+
+
+def judge(
+    task: Task | str | Path,
+    kernel: str | Path,
+    *,
+    target: str = "v6e",
+    tunables: dict[str, Tunable] | None = None,
+    settings: Settings | None = None,
+    unsafe_no_sandbox: bool = False,
+) -> Verdict:
+    """The judge's verdict on a kernel: `kernel` is a path to a file, or source text.
+
+    A string with a line break is source text. Raises MaxkernelError for the caller's faults;
+    a refused kernel is a Verdict, not an exception.
+    """
+    loaded = task if isinstance(task, Task) else load_task(task)
+    candidate = Candidate(read_kernel(kernel), tunables or {})
+    with open_session(target, settings=settings, unsafe_no_sandbox=unsafe_no_sandbox) as session:
+        prepared = session.judge.prepare(loaded)
+        return session.judge.verdict(prepared, session.judge.evaluate(prepared, candidate))
+
+
+def read_kernel(kernel: str | Path) -> str:
+    """The source of a kernel given as path or text."""
+    if isinstance(kernel, str) and "\n" in kernel:
+        return kernel
+    path = Path(kernel)
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"no kernel at {path}: the file does not exist") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the kernel {path}: {error}") from error

@@ -1,0 +1,139 @@
+"""Starts, drives and resumes runs."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from maxkernel.api.session import Session
+from maxkernel.engineers import Team
+from maxkernel.errors import UsageError
+from maxkernel.judge import Prepared
+from maxkernel.modes import Finish, run_auto
+from maxkernel.report import RunReport, build_report, write_bundle
+from maxkernel.search import Context, Progress, Silent
+from maxkernel.store import RunFile, RunHeader
+from maxkernel.types import Budget, Candidate, Task
+
+BUNDLE = "bundle"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to drive a run; none of it changes what a verdict means."""
+
+    team: Team = field(default_factory=Team.builtin)
+    progress: Progress = field(default_factory=Silent)
+
+
+def start_run(
+    session: Session, task: Task, budget: Budget, options: RunOptions | None = None
+) -> tuple[RunReport, Path]:
+    """A new run of `task`, driven to its end. Returns the report and the run's folder."""
+    options = options or RunOptions()
+    _check_budget(budget)
+    name = _run_name(task, session.target.name)
+    header = RunHeader(
+        run=name,
+        task=task,
+        target=session.target.name,
+        mode="auto",
+        budget=budget,
+        versions=session.judge.versions,
+        created=time.time(),
+        options={"sandbox": session.executor.sandbox},
+    )
+    folder = session.settings.runs_path / name
+    with RunFile.create(folder, header) as run:
+        return _drive(session, run, budget, options), folder
+
+
+def resume_run(
+    session: Session, folder: Path, budget: Budget | None = None, options: RunOptions | None = None
+) -> RunReport:
+    """Goes on with a run where it stopped; what was spent stays spent.
+
+    `budget` replaces the run's budget from now on. Raises UsageError when the run was made with
+    another compiler, whose times must not be mixed with this one's.
+    """
+    options = options or RunOptions()
+    with RunFile.resume(folder) as run:
+        header = run.header
+        if header.versions != session.judge.versions:
+            raise UsageError(
+                f"run {header.run} was made with {_versions(header.versions)}; the workers have "
+                f"{_versions(session.judge.versions)}",
+                "start a new run, or point worker_python at an environment with the old versions",
+            )
+        if budget is not None:
+            _check_budget(budget)
+            run.event("budget", budget=msgspec.to_builtins(budget))
+        return _drive(session, run, current_budget(run), options)
+
+
+def reopen(folder: Path) -> RunReport | None:
+    """The report of a finished run, None when it has not finished."""
+    with RunFile.read(folder) as run:
+        done = [event for event in run.events() if event.kind == "finished"]
+    path = folder / BUNDLE / "report.json"
+    if not done or not path.is_file():
+        return None
+    return msgspec.json.decode(path.read_bytes(), type=RunReport)
+
+
+def current_budget(run: RunFile) -> Budget:
+    """The budget in force: the last one given."""
+    given = [event.body["budget"] for event in run.events() if event.kind == "budget"]
+    return msgspec.convert(given[-1], Budget) if given else run.header.budget
+
+
+def _drive(session: Session, run: RunFile, budget: Budget, options: RunOptions) -> RunReport:
+    task = run.header.task
+    prepared = run.step(
+        "prepared",
+        Prepared,
+        lambda: session.judge.prepare(task, lambda stage: options.progress.stage(stage, None)),
+    )
+    options.progress.prepared(prepared)
+    context = Context(
+        run=run,
+        judge=session.judge,
+        prepared=prepared,
+        team=options.team,
+        budget=budget,
+        workers=session.settings.workers,
+        progress=options.progress,
+    )
+    finish = run_auto(context)
+    report = build_report(run, session.judge, prepared, finish)
+    write_bundle(run.folder / BUNDLE, report, task, prepared, _winner(finish))
+    run.event("finished", outcome=finish.outcome, reason=finish.reason)
+    return report
+
+
+def _winner(finish: Finish) -> Candidate | None:
+    if finish.outcome != "faster" or finish.best is None:
+        return None
+    return finish.best.evaluation.candidate
+
+
+def _run_name(task: Task, target: str) -> str:
+    safe = re.sub(r"[^A-Za-z0-9_-]+", "-", task.name).strip("-") or "task"
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    return f"{safe}-{target}-{stamp}-{secrets.token_hex(2)}"
+
+
+def _check_budget(budget: Budget) -> None:
+    if budget.candidates < 1:
+        raise UsageError(f"the budget allows {budget.candidates} candidates; it needs at least 1")
+    if budget.seconds is not None and budget.seconds <= 0:
+        raise UsageError(f"the budget allows {budget.seconds:g} seconds; it needs more than 0")
+
+
+def _versions(versions: dict[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions.items())

@@ -1,0 +1,155 @@
+"""The commands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Turns a JAX function into a Pallas TPU kernel that is proven equal to it and faster.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Target = Annotated[str, typer.Option("--target", help="TPU generation: v4 v5e v5p v6e v7x.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Unsafe = Annotated[
+    bool,
+    typer.Option("--unsafe-no-sandbox", help="Run kernels without a sandbox if there is none."),
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Ignore earlier answers.")]
+TaskArgument = Annotated[str, typer.Argument(metavar="TASK", help="Task file or folder.")]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="Run name, a unique start of it, `last`, or a path.")
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"maxkernel {version('maxkernel')}")
+        raise typer.Exit()
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Exit status: 0 accepted, 1 judged and refused, 2 wrong use, 3 environment fault.
+
+    Every command takes --debug, which shows the traceback of an error.
+    """
+
+
+@app.command()
+def optimize(
+    task: TaskArgument,
+    target: Target = "v6e",
+    budget_candidates: Annotated[
+        int, typer.Option(help="Kernels to compile and judge at most.")
+    ] = 24,
+    budget_seconds: Annotated[
+        float | None, typer.Option(help="Seconds to run at most, over all resumes.")
+    ] = None,
+    patience: Annotated[int, typer.Option(help="Rounds without gain before stopping.")] = 3,
+    as_json: Json = False,
+    unsafe_no_sandbox: Unsafe = False,
+    no_cache: NoCache = False,
+) -> int:
+    """Search for a kernel that beats XLA, and write the bundle."""
+    from maxkernel.cli.commands import run_optimize
+    from maxkernel.types import Budget
+
+    budget = Budget(candidates=budget_candidates, seconds=budget_seconds, patience=patience)
+    return run_optimize(task, target, budget, as_json, unsafe_no_sandbox, not no_cache)
+
+
+@app.command()
+def judge(
+    task: TaskArgument,
+    kernel: Annotated[str, typer.Argument(metavar="KERNEL", help="File with `kernel(...)`.")],
+    target: Target = "v6e",
+    tunable: Annotated[
+        list[str] | None, typer.Option("--tunable", help="NAME=VALUE; may be repeated.")
+    ] = None,
+    as_json: Json = False,
+    unsafe_no_sandbox: Unsafe = False,
+    no_cache: NoCache = False,
+) -> int:
+    """Judge one kernel: capture, rules, compile, check, time."""
+    from maxkernel.cli.commands import run_judge
+
+    return run_judge(task, kernel, target, tunable or [], as_json, unsafe_no_sandbox, not no_cache)
+
+
+@app.command()
+def profile(
+    task: TaskArgument,
+    kernel: Annotated[
+        str | None, typer.Argument(metavar="[KERNEL]", help="Without it, XLA's program.")
+    ] = None,
+    target: Target = "v6e",
+    tunable: Annotated[
+        list[str] | None, typer.Option("--tunable", help="NAME=VALUE; may be repeated.")
+    ] = None,
+    as_json: Json = False,
+    unsafe_no_sandbox: Unsafe = False,
+) -> int:
+    """Say where the time of a program goes."""
+    from maxkernel.cli.commands import run_profile
+
+    return run_profile(task, kernel, target, tunable or [], as_json, unsafe_no_sandbox)
+
+
+@app.command()
+def runs(as_json: Json = False) -> int:
+    """List runs."""
+    from maxkernel.cli.inspect import list_all
+
+    return list_all(as_json)
+
+
+@app.command()
+def show(
+    run: RunArgument,
+    source: Annotated[
+        int | None, typer.Option(help="Print the source of this design instead.")
+    ] = None,
+    events: Annotated[bool, typer.Option("--events", help="Print the event log instead.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Show a run: its result, or what it has found so far."""
+    from maxkernel.cli.inspect import show_run
+
+    return show_run(run, source, events, as_json)
+
+
+@app.command()
+def resume(
+    run: RunArgument,
+    budget_candidates: Annotated[
+        int | None, typer.Option(help="New limit, spent candidates included.")
+    ] = None,
+    budget_seconds: Annotated[
+        float | None, typer.Option(help="New limit, spent seconds included.")
+    ] = None,
+    as_json: Json = False,
+    unsafe_no_sandbox: Unsafe = False,
+) -> int:
+    """Go on with a run that was stopped or killed."""
+    from maxkernel.cli.commands import run_resume
+
+    return run_resume(run, budget_candidates, budget_seconds, as_json, unsafe_no_sandbox)
+
+
+@app.command()
+def doctor(as_json: Json = False) -> int:
+    """Check this machine: compiler, sandbox, settings."""
+    from maxkernel.cli.doctor import run_doctor
+
+    return run_doctor(as_json)

@@ -1,0 +1,174 @@
+"""Commands that judge: optimize, judge, profile, resume."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from maxkernel.api import (
+    RunOptions,
+    Session,
+    load_task,
+    open_session,
+    reopen,
+    resume_run,
+    start_run,
+)
+from maxkernel.api.calls import read_kernel
+from maxkernel.api.runs import BUNDLE, current_budget
+from maxkernel.cli import tables
+from maxkernel.cli.progress import LiveProgress
+from maxkernel.config import load_settings
+from maxkernel.errors import EXIT_ACCEPTED, EXIT_REFUSED, TaskError, UsageError
+from maxkernel.judge import Prepared, read_source
+from maxkernel.report import RunReport
+from maxkernel.store import RunFile, find_run
+from maxkernel.targets import get_target
+from maxkernel.types import Budget, Candidate, Failure, Task, Tunable, Verdict
+
+
+def run_optimize(
+    task: str, target: str, budget: Budget, as_json: bool, unsafe: bool, use_cache: bool
+) -> int:
+    """`maxkernel optimize`: exit status 0 when a faster kernel is handed back."""
+    loaded = load_task(task)
+    get_target(target)
+    with (
+        open_session(target, unsafe_no_sandbox=unsafe, use_cache=use_cache) as session,
+        LiveProgress(loaded.name, target, budget, quiet=as_json) as progress,
+    ):
+        report, folder = start_run(session, loaded, budget, RunOptions(progress=progress))
+    return _finish(report, folder, as_json)
+
+
+def run_resume(
+    name: str, candidates: int | None, seconds: float | None, as_json: bool, unsafe: bool
+) -> int:
+    """`maxkernel resume`: a finished run is shown unless its budget grows."""
+    folder = find_run(load_settings().runs_path, name)
+    with RunFile.read(folder) as run:
+        header, budget = run.header, current_budget(run)
+    done = reopen(folder)
+    if done is not None and candidates is None and seconds is None:
+        return _finish(done, folder, as_json)
+    grown = msgspec.structs.replace(
+        budget,
+        candidates=budget.candidates if candidates is None else candidates,
+        seconds=budget.seconds if seconds is None else seconds,
+    )
+    with (
+        open_session(header.target, unsafe_no_sandbox=unsafe) as session,
+        LiveProgress(header.task.name, header.target, grown, quiet=as_json) as progress,
+    ):
+        changed = grown if grown != budget else None
+        report = resume_run(session, folder, changed, RunOptions(progress=progress))
+    return _finish(report, folder, as_json)
+
+
+def run_judge(
+    task: str,
+    kernel: str,
+    target: str,
+    tunables: list[str],
+    as_json: bool,
+    unsafe: bool,
+    use_cache: bool,
+) -> int:
+    """`maxkernel judge`: exit status 0 when the kernel is accepted, faster or not."""
+    loaded = load_task(task)
+    candidate = _candidate(kernel, tunables)
+    with open_session(target, unsafe_no_sandbox=unsafe, use_cache=use_cache) as session:
+        prepared, verdict = _verdict(session, loaded, candidate, as_json)
+    if as_json:
+        status = EXIT_ACCEPTED if verdict.evaluation.accepted else EXIT_REFUSED
+        print_json(msgspec.to_builtins(verdict) | {"exit_status": status})
+    else:
+        tables.print_verdict(prepared, verdict)
+    return EXIT_ACCEPTED if verdict.evaluation.accepted else EXIT_REFUSED
+
+
+def run_profile(
+    task: str, kernel: str | None, target: str, tunables: list[str], as_json: bool, unsafe: bool
+) -> int:
+    """`maxkernel profile`: the time of XLA's program, or of a kernel, op by op."""
+    loaded = load_task(task)
+    candidate = _candidate(kernel, tunables) if kernel else None
+    with (
+        open_session(target, unsafe_no_sandbox=unsafe) as session,
+        tables.status(f"profiling for {target}", quiet=as_json),
+    ):
+        prepared = session.judge.prepare(loaded)
+        program, failure = prepared.baseline_program, None
+        if candidate is not None:
+            evaluation = session.judge.evaluate(prepared, candidate)
+            program, failure = evaluation.program, evaluation.failure
+    name = Path(kernel).name if kernel else "XLA's program"
+    if program is None and failure is not None:
+        if as_json:
+            print_json({"failure": failure, "exit_status": EXIT_REFUSED})
+        else:
+            tables.print_failure(failure)
+        return EXIT_REFUSED
+    if program is None:
+        raise TaskError(
+            f"the schedule of {name} could not be read, so there is no profile",
+            "the roofline bound still holds: see `maxkernel judge`",
+        )
+    if as_json:
+        print_json({"program": program, "bound": prepared.bound, "exit_status": EXIT_ACCEPTED})
+    else:
+        tables.print_profile(name, program, prepared)
+    return EXIT_ACCEPTED
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def _verdict(
+    session: Session, task: Task, candidate: Candidate, quiet: bool
+) -> tuple[Prepared, Verdict]:
+    with tables.status("preparing", quiet=quiet) as say:
+        prepared = session.judge.prepare(task, say)
+        evaluation = session.judge.evaluate(prepared, candidate, say)
+        return prepared, session.judge.verdict(prepared, evaluation)
+
+
+def _finish(report: RunReport, folder: Path, as_json: bool) -> int:
+    status = EXIT_ACCEPTED if report.outcome == "faster" else EXIT_REFUSED
+    bundle = folder / BUNDLE
+    if as_json:
+        print_json(msgspec.to_builtins(report) | {"bundle": str(bundle), "exit_status": status})
+    else:
+        tables.print_report(report, bundle)
+    return status
+
+
+def _candidate(kernel: str, tunables: list[str]) -> Candidate:
+    source = read_kernel(Path(kernel))
+    space = read_source(source)
+    given = dict(_tunable(text) for text in tunables)
+    if not isinstance(space, Failure):
+        unknown = sorted(set(given) - set(space))
+        if unknown:
+            raise UsageError(
+                f"{kernel} declares no tunable {unknown[0]!r}; it has {', '.join(space) or 'none'}"
+            )
+    return Candidate(source, given)
+
+
+def _tunable(text: str) -> tuple[str, Tunable]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise UsageError(f"--tunable {text!r}: expected NAME=VALUE, for example block_rows=256")
+    try:
+        parsed = ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        parsed = value
+    if not isinstance(parsed, int | float | bool | str):
+        raise UsageError(f"--tunable {text!r}: the value must be a number, bool or string")
+    return name, parsed

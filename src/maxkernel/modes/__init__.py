@@ -1,0 +1,4 @@
+"""Ways to drive the search: compositions of `search`, no mechanism of their own."""
+
+from maxkernel.modes.auto import Finish as Finish
+from maxkernel.modes.auto import run_auto as run_auto

@@ -1,0 +1,190 @@
+"""The closed loop: plan, implement, judge, repair, tune, profile, plan again."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Literal
+
+import msgspec
+
+from maxkernel.search import Attempt, Context, expand, tune_design
+from maxkernel.types import Diagnosis, Evaluation, Outcome, Plan, Verdict
+
+PLANS_PER_ROUND = 4
+"""Plans that are tried with default constants before the best of them is tuned."""
+
+WORTH_TUNING = 1.25
+"""Designs whose default constants come within this factor of the round's best are tuned too."""
+
+GAIN = 0.005
+"""Smallest relative gain of a round that counts as progress."""
+
+Reason = Literal["budget", "roofline", "no gain", "no plan", "stopped"]
+
+
+class Finish(msgspec.Struct, frozen=True):
+    """How a run ended."""
+
+    outcome: Literal["faster", "xla", "none"]
+    """`faster`: the winner beats XLA beyond the clock's error; `xla`: kernels were accepted but
+    none is faster; `none`: no kernel was accepted."""
+    reason: Reason
+    best: Verdict | None
+    """The best accepted kernel, whether or not it beats XLA."""
+    design: int | None
+    confirmed: bool
+    """The winner passed further checks on fresh inputs."""
+    explanation: str = ""
+    """What the best kernel does and what limits it."""
+
+
+class _Round(msgspec.Struct, frozen=True):
+    number: int
+    outcomes: tuple[Outcome, ...] = ()
+    best: Evaluation | None = None
+    design: int | None = None
+    stale: int = 0
+
+
+def run_auto(context: Context) -> Finish:
+    """Runs until the budget, the roofline, or the end of ideas. Resumes where it was killed."""
+    state = _Round(0)
+    while True:
+        reason = _stop(context, state)
+        if reason is not None:
+            break
+        plans = _plan(context, state)
+        if not plans:
+            reason = "no plan"
+            break
+        state = _round(context, state, plans)
+    return _finish(context, state, reason)
+
+
+def _stop(context: Context, state: _Round) -> Reason | None:
+    if context.stopping():
+        return "stopped"
+    if context.candidates_left() < 1:
+        return "budget"
+    if state.best is not None and state.best.time is not None:
+        fraction = context.prepared.bound.time.seconds / state.best.time.seconds
+        if fraction >= context.budget.roofline:
+            return "roofline"
+    return "no gain" if state.stale >= context.budget.patience else None
+
+
+def _plan(context: Context, state: _Round) -> list[Plan]:
+    context.progress.stage("plan", state.design)
+    prepared = context.prepared
+    return context.run.step(
+        f"plans/{state.number}",
+        list[Plan],
+        lambda: context.team.planner.plan(prepared.info, prepared.target, state.outcomes)[
+            :PLANS_PER_ROUND
+        ],
+    )
+
+
+def _round(context: Context, state: _Round, plans: list[Plan]) -> _Round:
+    """Tries every plan with its defaults, then tunes the best of them."""
+    keys = [f"design/{state.number}/{place}" for place in range(len(plans))]
+    with ThreadPoolExecutor(max_workers=len(plans)) as pool:
+        attempts = list(pool.map(partial(expand, context), keys, plans))
+    promising = sorted(
+        (a for a in attempts if a.evaluation is not None and a.evaluation.accepted), key=_seconds
+    )
+    outcomes: dict[int, Outcome] = {}
+    best, best_design = state.best, state.design
+    for place, attempt in enumerate(promising):
+        worth = place == 0 or _seconds(attempt) <= WORTH_TUNING * _time(best)
+        outcome, evaluation = _improve(context, state.number, attempt, tune=worth)
+        outcomes[attempts.index(attempt)] = outcome
+        if _time(evaluation) < _time(best):
+            best, best_design = evaluation, outcome.design
+    for place, attempt in enumerate(attempts):
+        outcomes.setdefault(place, _refused(attempt))
+    gained = _time(best) < _time(state.best) * (1 - GAIN)
+    return _Round(
+        number=state.number + 1,
+        outcomes=(*state.outcomes, *(outcomes[place] for place in range(len(attempts)))),
+        best=best,
+        design=best_design,
+        stale=0 if gained else state.stale + 1,
+    )
+
+
+def _improve(
+    context: Context, number: int, attempt: Attempt, *, tune: bool
+) -> tuple[Outcome, Evaluation]:
+    design, evaluation = attempt.design, attempt.evaluation
+    assert design is not None and evaluation is not None
+    if tune:
+        share = context.run.step(
+            f"share/{number}/{design.id}", int, lambda: (context.candidates_left() + 1) // 2
+        )
+        tuned = tune_design(context, design, share, (evaluation,))
+        evaluation = tuned.best or evaluation
+    diagnosis = _diagnose(context, f"profile/{number}/{design.id}", evaluation)
+    verdict = context.judge.verdict(context.prepared, evaluation)
+    outcome = Outcome(
+        plan=attempt.plan,
+        design=design.id,
+        seconds=_time(evaluation),
+        speedup=verdict.speedup,
+        tunables=evaluation.candidate.tunables,
+        bottleneck=diagnosis.text if diagnosis else "",
+    )
+    return outcome, evaluation
+
+
+def _diagnose(context: Context, key: str, evaluation: Evaluation) -> Diagnosis | None:
+    program, prepared = evaluation.program, context.prepared
+    if program is None:
+        return None
+    context.progress.stage("profile", None)
+    return context.run.step(
+        key,
+        Diagnosis,
+        lambda: context.team.profiler.diagnose(prepared.info, program, prepared.target),
+    )
+
+
+def _refused(attempt: Attempt) -> Outcome:
+    failure = attempt.evaluation.failure if attempt.evaluation else None
+    text = f"{failure.stage}/{failure.kind}: {failure.message}" if failure else "not tried: budget"
+    design = attempt.design.id if attempt.design else None
+    return Outcome(attempt.plan, design, None, None, failure=text)
+
+
+def _finish(context: Context, state: _Round, reason: Reason) -> Finish:
+    """Confirms the fastest kernel on fresh inputs; one that fails makes way for the next."""
+    accepted = [(d, e) for d, e in context.run.evaluations() if e.accepted]
+    for design, evaluation in sorted(accepted, key=lambda pair: _time(pair[1])):
+        verdict = context.judge.verdict(context.prepared, evaluation)
+        explanation = _explain(context, state, design)
+        if not verdict.faster:
+            return Finish("xla", reason, verdict, design, False, explanation)
+        context.progress.stage("confirm", design)
+        failure = context.judge.confirm(context.prepared, evaluation.candidate)
+        if failure is None:
+            return Finish("faster", reason, verdict, design, True, explanation)
+        context.run.event("unconfirmed", design=design, failure=failure.message)
+    return Finish("none", reason, None, None, False)
+
+
+def _explain(context: Context, state: _Round, design: int) -> str:
+    """The plan's reason, and the profiler's word on what limits the kernel now."""
+    reasons = [d.plan.reason for d in context.run.designs() if d.id == design]
+    limits = [o.bottleneck for o in state.outcomes if o.design == design and o.bottleneck]
+    return "\n\n".join((*reasons, *limits))
+
+
+def _seconds(attempt: Attempt) -> float:
+    return _time(attempt.evaluation)
+
+
+def _time(evaluation: Evaluation | None) -> float:
+    if evaluation is None or evaluation.time is None:
+        return float("inf")
+    return evaluation.time.seconds

@@ -1,0 +1,115 @@
+"""report.md: the report for people."""
+
+from __future__ import annotations
+
+from maxkernel.report.model import RunReport, quote, quote_time
+
+OUTCOMES = {
+    "faster": "A Pallas kernel beats XLA beyond the clock's expected error.",
+    "xla": "XLA's program stands: no accepted kernel beats it beyond the clock's expected error.",
+    "none": "No kernel was accepted. The candidates below say why.",
+}
+
+
+def render_markdown(report: RunReport) -> str:
+    """The whole report as Markdown."""
+    parts = [
+        f"# {report.task} on TPU {report.target}",
+        OUTCOMES[report.outcome],
+        _headline(report),
+        _what(report),
+        _numerics(report),
+        _candidates(report),
+        _provenance(report),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _headline(report: RunReport) -> str:
+    rows = [
+        ("XLA baseline", quote_time(report.baseline)),
+        ("best kernel", quote_time(report.best)),
+        ("speedup", f"{report.speedup:.3f}x" if report.speedup else "-"),
+        ("roofline bound", f"{quote_time(report.bound)}, limited by {report.limit}"),
+        ("fraction of the roofline, XLA", f"{100 * report.baseline_fraction:.1f} %"),
+        (
+            "fraction of the roofline, best kernel",
+            f"{100 * report.roofline_fraction:.1f} %" if report.roofline_fraction else "-",
+        ),
+    ]
+    return _table(("what", "value"), rows)
+
+
+def _what(report: RunReport) -> str:
+    if not report.plan:
+        return ""
+    constants = ", ".join(f"`{k} = {v!r}`" for k, v in report.tunables.items()) or "none"
+    return (
+        f"## What the best kernel does\n\n{report.plan}.\n\n{report.explanation}\n\n"
+        f"Tuned constants: {constants}."
+    )
+
+
+def _numerics(report: RunReport) -> str:
+    if report.numerics is None:
+        return ""
+    rows = [
+        (
+            str(index),
+            quote(o.max_abs),
+            quote(o.rms),
+            quote(o.reference_max_abs),
+            quote(o.reference_rms),
+            quote(o.spread),
+            f"{100 * o.excess:.0f} %",
+        )
+        for index, o in enumerate(report.numerics.outputs)
+    ]
+    head = ("output", "max error", "RMS error", "reference max", "reference RMS", "spread", "used")
+    shapes = ", ".join(map(str, report.check_inputs))
+    confirmed = " and confirmed on further seeds" if report.confirmed else ""
+    return (
+        f"## Numerics\n\nErrors against the {report.numerics.oracle} oracle, on fresh inputs "
+        f"{shapes}{confirmed}. "
+        "`used` is the largest share of its allowance that an element uses.\n\n"
+        + _table(head, rows)
+    )
+
+
+def _candidates(report: RunReport) -> str:
+    rows = [
+        (
+            str(line.design),
+            f"{line.move}: {line.strategy}",
+            ", ".join(f"{k}={v}" for k, v in line.tunables.items()) or "defaults",
+            quote_time(line.time),
+            f"{line.speedup:.3f}x" if line.speedup else "-",
+            line.fate.splitlines()[0][:160].replace("|", "\\|"),
+        )
+        for line in report.candidates
+    ]
+    head = ("design", "how", "tunables", "time", "speedup", "fate")
+    return "## Every candidate\n\n" + _table(head, rows)
+
+
+def _provenance(report: RunReport) -> str:
+    lines = [
+        f"- run {report.run}, mode {report.mode}, ended: {report.reason}, "
+        f"{report.seconds:.0f} s on this machine",
+        f"- task digest {report.task_digest}",
+        f"- inputs {', '.join(map(str, report.inputs))}; "
+        f"outputs {', '.join(map(str, report.outputs))}",
+        f"- tolerance atol {report.tolerance.atol:g}, rtol {report.tolerance.rtol:g} "
+        f"({report.tolerance.source})",
+        f"- sandbox: {report.sandbox}",
+        "- versions: " + ", ".join(f"{k} {v}" for k, v in report.versions.items()),
+        "- `simulated` times come from executing the schedule that the TPU compiler made, "
+        "`bound` from the chip's peak figures, `measured` from a device's clock",
+    ]
+    lines += [f"- note: {note}" for note in report.notes]
+    return "## Provenance\n\n" + "\n".join(lines)
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in (head, ("---",) * len(head), *rows)]
+    return "\n".join(lines)
