@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any, cast
 
+from maxkernel.judge.gate import check_gate
 from maxkernel.types import Failure, Tunable, TunableSpace
 
 MAX_SOURCE_BYTES = 1 << 20
@@ -19,6 +20,9 @@ def read_source(source: str) -> TunableSpace | Failure:
     except (SyntaxError, ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
         return _failure(f"not valid Python: {getattr(error, 'msg', error)}", line)
+    forbidden = check_gate(tree)
+    if forbidden is not None:
+        return forbidden
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     names = functions | {
         target.id

@@ -1,0 +1,154 @@
+"""The first gate: a candidate's Python is held to an allow-list of syntax, names and imports.
+
+It is not the sandbox and does not replace it. It keeps the common tricks (patching jax, reading
+the harness, calling the host) from running at all, and tells an honest author which line to change.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from maxkernel.types import Failure
+
+_ANY = frozenset({"*"})
+
+MODULES: dict[str, frozenset[str]] = {
+    "jax": frozenset(
+        "Array ShapeDtypeStruct checkpoint custom_jvp custom_vjp dtypes eval_shape experimental "
+        "grad jit lax linearize named_scope nn numpy remat tree tree_util typing value_and_grad "
+        "vjp jvp vmap".split()
+    ),
+    "jax.dtypes": _ANY,
+    "jax.experimental": frozenset({"pallas"}),
+    "jax.experimental.pallas": _ANY,
+    "jax.experimental.pallas.tpu": _ANY,
+    "jax.lax": _ANY,
+    "jax.nn": _ANY,
+    "jax.numpy": _ANY,
+    "jax.tree": _ANY,
+    "jax.tree_util": _ANY,
+    "jax.typing": _ANY,
+    "collections.abc": _ANY,
+    "dataclasses": frozenset({"dataclass", "field", "replace"}),
+    "enum": frozenset({"Enum", "IntEnum"}),
+    "functools": frozenset({"cache", "lru_cache", "partial", "reduce", "wraps"}),
+    "itertools": _ANY,
+    "math": _ANY,
+    "operator": _ANY,
+    "typing": frozenset(
+        "Any Callable Final Generic Literal NamedTuple Optional Protocol Sequence Tuple TypeVar "
+        "Union cast".split()
+    ),
+    "__future__": _ANY,
+}
+"""Modules that a candidate may import, and the names it may take from each."""
+
+_DENIED_MEMBERS = frozenset(
+    "load save savez savez_compressed fromfile fromregex loadtxt genfromtxt attrgetter "
+    "methodcaller debug_print pure_callback io_callback infeed outfeed".split()
+)
+
+_DENIED_NAMES = frozenset(
+    "__builtins__ __import__ __loader__ __spec__ breakpoint compile delattr dir eval exec exit "
+    "getattr globals help input locals memoryview open quit setattr vars".split()
+)
+
+_SPECIAL_METHODS = frozenset({"__init__", "__post_init__", "__call__"})
+
+
+def check_gate(tree: ast.Module) -> Failure | None:
+    """The first thing in a module that a candidate may not use."""
+    modules = _module_names(tree)
+    for node in ast.walk(tree):
+        for line, message in _faults(node, modules):
+            return Failure(
+                stage="capture",
+                kind="forbidden",
+                message=f"line {line}: {message}",
+                advice="a kernel needs jax, jax.numpy, jax.lax, pallas, functools and math only",
+                line=line,
+            )
+    return None
+
+
+def _faults(node: ast.AST, modules: dict[str, str]) -> Iterator[tuple[int, str]]:
+    match node:
+        case ast.Import():
+            for alias in node.names:
+                if alias.name not in MODULES:
+                    yield node.lineno, f"import of {alias.name}"
+        case ast.ImportFrom():
+            yield from _from_faults(node)
+        case ast.Attribute():
+            yield from _attribute_faults(node, modules)
+        case ast.Name():
+            if node.id in _DENIED_NAMES or (_is_dunder(node.id) and node.id != "__name__"):
+                yield node.lineno, f"use of {node.id}"
+        case ast.FunctionDef() | ast.ClassDef():
+            if _is_dunder(node.name) and node.name not in _SPECIAL_METHODS:
+                yield node.lineno, f"definition of {node.name}"
+        case ast.AsyncFunctionDef() | ast.Await() | ast.AsyncFor() | ast.AsyncWith():
+            yield node.lineno, "asynchronous code"
+        case _:
+            return
+
+
+def _from_faults(node: ast.ImportFrom) -> Iterator[tuple[int, str]]:
+    module = node.module or ""
+    allowed = MODULES.get(module)
+    if node.level or allowed is None:
+        yield node.lineno, f"import from {'.' * node.level}{module}"
+        return
+    for alias in node.names:
+        if not _may_take(module, alias.name) or alias.name == "*":
+            yield node.lineno, f"import of {module}.{alias.name}"
+
+
+def _attribute_faults(node: ast.Attribute, modules: dict[str, str]) -> Iterator[tuple[int, str]]:
+    if node.attr.startswith("_"):
+        yield node.lineno, f"use of the private attribute {node.attr}"
+    owner = _module_of(node.value, modules)
+    if owner is not None and not _may_take(owner, node.attr):
+        yield node.lineno, f"use of {owner}.{node.attr}"
+    is_self = isinstance(node.value, ast.Name) and node.value.id == "self"
+    if not isinstance(node.ctx, ast.Load) and not is_self:
+        yield node.lineno, f"assignment to the attribute {ast.unparse(node)}"
+
+
+def _may_take(module: str, name: str) -> bool:
+    allowed = MODULES.get(module)
+    if allowed is None or name.startswith("_") or name in _DENIED_MEMBERS:
+        return False
+    return allowed is _ANY or name in allowed
+
+
+def _module_of(node: ast.expr, modules: dict[str, str]) -> str | None:
+    """The module that an expression names, as far as imports tell."""
+    if isinstance(node, ast.Name):
+        return modules.get(node.id)
+    if isinstance(node, ast.Attribute):
+        owner = _module_of(node.value, modules)
+        inner = f"{owner}.{node.attr}"
+        return inner if owner is not None and inner in MODULES else None
+    return None
+
+
+def _module_names(tree: ast.Module) -> dict[str, str]:
+    """Local names of modules, by import statement."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                local = alias.asname or alias.name.partition(".")[0]
+                names[local] = alias.name if alias.asname else local
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                if inner in MODULES:
+                    names[alias.asname or alias.name] = inner
+    return names
+
+
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__")

@@ -1,0 +1,103 @@
+"""Static rules and the roofline on hand-made facts."""
+
+import msgspec
+import pytest
+
+from maxkernel.judge.bound import dtype_bytes, roofline
+from maxkernel.judge.rules import check_rules
+from maxkernel.judge.timing import too_fast
+from maxkernel.targets import get_target
+from maxkernel.types import (
+    ArraySpec,
+    ArtifactFacts,
+    Graph,
+    Node,
+    PallasCall,
+    TaskInfo,
+    Time,
+    Tolerance,
+    Value,
+)
+
+X = ArraySpec((1024, 1024), "bfloat16")
+TABLE = ArraySpec((8, 1024), "bfloat16")
+
+
+def info() -> TaskInfo:
+    """y = x + gather(table): the whole of x has to be read, the table perhaps not."""
+    values = tuple(Value(s.shape, s.dtype) for s in (X, TABLE, X, X))
+    nodes = (Node("gather", (1,), (2,)), Node("add", (0, 2), (3,)))
+    return TaskInfo(
+        task="d",
+        input_names=("x", "table"),
+        inputs=(X, TABLE),
+        outputs=(X,),
+        check_inputs=(X, TABLE),
+        check_outputs=(X,),
+        statics={},
+        check_statics={},
+        tolerance=Tolerance(1e-2, 1e-2),
+        graph=Graph(values, (0, 1), (3,), nodes),
+        flops=2e9,
+        io_bytes=2.0 * (2 * X.size + TABLE.size),
+        reference_tpu=b"",
+    )
+
+
+CALL = PallasCall("k", (8,))
+GOOD = ArtifactFacts(pallas_calls=(CALL,), outputs=(X,), check_outputs=(X,))
+
+
+def test_a_good_program_breaks_no_rule() -> None:
+    assert check_rules(info(), GOOD) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "said"),
+    [
+        ({"outputs": ()}, "output_spec", "0 outputs where the reference has 1"),
+        ({"outputs": (ArraySpec((1024, 1024), "float32"),)}, "output_spec", "float32"),
+        ({"check_outputs": (TABLE,)}, "output_spec", "check size"),
+        ({"pallas_calls": ()}, "no_pallas", "no Pallas kernel"),
+        (
+            {"pallas_calls": (msgspec.structs.replace(CALL, reaches_output=False),)},
+            "no_pallas",
+            "dropped",
+        ),
+        (
+            {"pallas_calls": (CALL, msgspec.structs.replace(CALL, interpret=True))},
+            "interpret",
+            "interpret mode",
+        ),
+        ({"forbidden": ("pure_callback",)}, "callback", "pure_callback"),
+        ({"constant_bytes": 1 << 20}, "constants", "1048576 bytes"),
+    ],
+)
+def test_each_rule(change: dict[str, object], kind: str, said: str) -> None:
+    failure = check_rules(info(), msgspec.structs.replace(GOOD, **change))
+    assert failure is not None
+    assert (failure.stage, failure.kind) == ("rules", kind)
+    assert said in failure.message
+    assert failure.advice
+
+
+def test_roofline_of_a_memory_bound_task() -> None:
+    target = get_target("v6e")
+    bound = roofline(info(), target)
+    assert bound.limit == "memory"
+    assert bound.time.seconds == pytest.approx((4 * X.size + 2 * TABLE.size) / 1.64e12)
+    assert bound.compute == pytest.approx(2e9 / 9.2e14)
+    assert bound.floor == pytest.approx(4 * X.size / 1.64e12), "a gathered table may be skipped"
+
+
+def test_faster_than_the_floor_is_refused() -> None:
+    bound = roofline(info(), get_target("v6e"))
+    failure = too_fast(Time(bound.floor * 0.9, "simulated"), bound)
+    assert failure is not None
+    assert failure.kind == "too_fast"
+    assert too_fast(Time(bound.floor, "simulated"), bound) is None
+
+
+def test_dtype_sizes() -> None:
+    sizes = {"bool": 1, "int4": 0.5, "float8_e4m3fn": 1, "bfloat16": 2, "float32": 4}
+    assert {name: dtype_bytes(name) for name in sizes} == sizes
