@@ -1,0 +1,6 @@
+"""Reads the TPU compiler's final programs and simulates them: the clock that needs no TPU."""
+
+from maxkernel.schedule.folder import DUMP_FLAGS as DUMP_FLAGS
+from maxkernel.schedule.operands import ScalarOperand as ScalarOperand
+from maxkernel.schedule.problem import ScheduleError as ScheduleError
+from maxkernel.schedule.simulate import simulate as simulate

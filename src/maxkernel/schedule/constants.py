@@ -1,0 +1,47 @@
+"""The few constants of the clock, per target, with their sources.
+
+Clock rates are arithmetic from peak rate and MXU size (`targets.py`); v6e is confirmed by ten
+published GEMM rows to 0.3 %, v7x is the effective rate of published MXU-bound rows. Bandwidths and
+latencies were chosen on published rows of v5e, v5p, v6e and v7x (see `docs/fidelity.md`); no
+measurement of v4 is public, so its bandwidth is its peak times v5p's efficiency (2580/2765) and its
+latency v5p's.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from maxkernel.targets import Target
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """Constants of one jax device. `measured` says whether published rows stand behind them."""
+
+    hz: float
+    bandwidth: float
+    """Effective HBM bandwidth of the device, bytes a second, reads and writes together."""
+    latency: float
+    """Seconds from the issue of a DMA to its completion, besides the transfer."""
+    chunk_bytes: int
+    """Cost of each contiguous piece of a strided DMA, in bytes of transfer."""
+    measured: bool
+    granule: int = 32
+    """Bytes of a granule, the unit of DMA sizes and strides."""
+
+
+VMEM_BANDWIDTH = 4e12
+"""Bytes a second of copies inside VMEM; a guess, such copies are rare."""
+
+_CLOCKS = {
+    "v4": Clock(1.05e9, 1.23e12 * 2580 / 2765, 0.75e-6, 128, False, 512),
+    "v5e": Clock(1.50e9, 745e9, 0.72e-6, 128, True),
+    "v5p": Clock(1.75e9, 2580e9, 0.75e-6, 128, True),
+    "v6e": Clock(1.75e9, 1394e9, 0.69e-6, 128, True),
+    "v7x": Clock(1.82e9, 3260e9, 0.90e-6, 128, True),
+}
+
+
+def clock_of(target: Target) -> Clock:
+    """The constants for a target; without an entry, 85 % of its peak bandwidth and 0.7 us."""
+    known = _CLOCKS.get(target.name)
+    return known or Clock(target.clock_hz, 0.85 * target.hbm_bandwidth, 0.7e-6, 128, False)

@@ -1,0 +1,25 @@
+"""How long DMAs take: one queue to HBM with a bandwidth, a latency and a cost per piece."""
+
+from __future__ import annotations
+
+
+class DmaQueue:
+    """Copies to and from HBM share one pipe, in the order of their issue. Times in cycles."""
+
+    __slots__ = ("_bandwidth", "_free", "_latency", "_piece", "_vmem")
+
+    def __init__(self, bandwidth: float, latency: float, piece: float, vmem: float) -> None:
+        """`bandwidth` and `vmem` in bytes a cycle, `latency` in cycles, `piece` in bytes."""
+        self._bandwidth = bandwidth
+        self._latency = latency
+        self._piece = piece
+        self._vmem = vmem
+        self._free = 0.0
+
+    def submit(self, now: float, size: float, pieces: float, hbm: bool) -> float:
+        """The time at which a copy of `size` bytes in `pieces` contiguous pieces is complete."""
+        if not hbm:
+            return now + size / self._vmem
+        start = max(now, self._free)
+        self._free = start + (size + self._piece * pieces) / self._bandwidth
+        return self._free + self._latency

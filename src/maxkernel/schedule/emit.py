@@ -1,0 +1,308 @@
+"""Writes the Python source of single instructions for `translate`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import msgspec
+
+from maxkernel.schedule.blocks import Block
+from maxkernel.schedule.liveness import Liveness, is_root
+from maxkernel.schedule.machine import STEP, DmaSite
+from maxkernel.schedule.problem import ScheduleError
+from maxkernel.schedule.scalar import IGNORED, expression
+from maxkernel.schedule.text import MASK, Instruction, Operand, Program, Register, Symbol
+
+SPACING = 1 << 18
+"""Distance between the addresses of two allocations: scalar memory has at most 2**18 words."""
+
+FLAG_SPACING = 32
+"""Distance between the numbers of two allocations of sync flags."""
+
+
+class Context(msgspec.Struct, frozen=True):
+    """Where a program's memory lies, and how it begins."""
+
+    base: int
+    """Address of its first allocation; the others follow at steps of `SPACING`."""
+    flags: int
+    """Number of its first sync flag; v5p keeps 13 bits of the flags of a kernel."""
+    default_word: int = 0
+    """What scalar memory holds where nothing was stored."""
+    parameters: int = 0
+    """Address of the program's first parameter."""
+
+
+_NAME = re.compile(r"[a-z]*\d+\Z")
+_SPACES = ("hbm", "vmem", "smem", "cmem")
+_SELECT = ("predicate", "on_true", "on_false")
+_REMOTE = ("vsyncadd.remote", "vsyncset.remote")
+_SPECIAL = ("sld", "scalar_parameter_address", "spop", "sdivrem.u32", "scalar_select", "vsyncmov")
+
+
+class Emitter:
+    """Source lines for the live instructions of one program."""
+
+    def __init__(self, program: Program, facts: Liveness, context: Context) -> None:
+        self.name = program.name
+        self.reads_core = False
+        self.names: set[str] = set()
+        self.calls: list[str] = []
+        self.sites: list[DmaSite] = []
+        self.unknown: Counter[str] = Counter()
+        self._program = program
+        self._facts = facts
+        self._context = context
+        self._allocations: dict[str, int] = {}
+        self._flags = flag_allocations(program)
+        self._phis: dict[int, list[Instruction]] = {}
+        self._definitions: dict[str, Instruction] = {}
+        self._owners: dict[str, str] = {}
+        for index, bundle in enumerate(program.bundles):
+            for item in bundle.instructions:
+                self._definitions.setdefault(item.result, item)
+                if item.op == "sphi" and item.result in facts.live:
+                    self._phis.setdefault(index, []).append(item)
+                if item.op == "shalt.err":
+                    self._note_owner(item.note)
+
+    def _note_owner(self, note: str) -> None:
+        copy = re.search(r"for %(\d+) = dma", note)
+        owner = re.search(r"hlo: ([\w.\-]+)", note)
+        if copy and owner:
+            self._owners[copy[1]] = owner[1]
+
+    @property
+    def allocations(self) -> int:
+        """How many allocations the emitted source addresses."""
+        return len(self._allocations)
+
+    def condition(self, block: Block) -> str:
+        """The guard of a block's branch; a loop that depends on vector data ends at once."""
+        assert block.guard is not None
+        if block.guard.name in self._facts.tainted and block.backward:
+            return "0"
+        return self._value(block.guard)
+
+    def edge(self, target: int, backward: bool) -> list[str]:
+        """Assignments of the loop values that `target` begins with."""
+        phis = self._phis.get(target)
+        if not phis:
+            return []
+        left = ", ".join(self._variable(phi.result) for phi in phis)
+        right = ", ".join(self._value(phi.operands[1 if backward else 0]) for phi in phis)
+        return [f"{left} = {right}"]
+
+    def bundle(self, at: int, offset: int) -> list[str]:
+        """Lines for the live instructions of bundle `at`, `offset` cycles into its block."""
+        lines: list[str] = []
+        for item in self._program.bundles[at].instructions:
+            if is_root(item):
+                lines += self._guarded(item, self._effect(item, at, offset))
+            elif item.result in self._facts.live and item.op not in IGNORED:
+                lines += self._assignment(item, offset)
+            elif not _known(item):
+                self.unknown[item.op] += 1
+        return lines
+
+    def _guarded(self, item: Instruction, lines: list[str]) -> list[str]:
+        if item.guard is None or not lines:
+            return lines
+        return [f"if {self._value(item.guard)}:", *(f"    {line}" for line in lines)]
+
+    def _assignment(self, item: Instruction, offset: int) -> list[str]:
+        value = self._compute(item, offset)
+        if value is None:
+            raise ScheduleError(
+                "unknown_control",
+                f"{self.name}: {item.op!r} feeds control flow or a copy, and is not known",
+            )
+        variable = self._variable(item.result)
+        if item.guard is None:
+            return [f"{variable} = {value}"]
+        if item.otherwise is not None:
+            other = self._value(item.otherwise)
+            return [f"{variable} = {value} if {self._value(item.guard)} else {other}"]
+        return [f"if {self._value(item.guard)}: {variable} = {value}"]
+
+    def _compute(self, item: Instruction, offset: int) -> str | None:
+        op = item.op
+        if op == "sld":
+            return self._load(item)
+        if op.startswith("inlined_call_operand"):
+            return f"a[{item.operands[0]}] if len(a) > {item.operands[0]} else 0"
+        if op == "scalar_parameter_address":
+            assert isinstance(item.operands[0], int)
+            return str((self._context.parameters + item.operands[0] * SPACING) & MASK)
+        if op == "spop":
+            return self._pop(item)
+        if op == "sdivrem.u32":
+            a, b = (self._value(operand) for operand in item.operands)
+            symbol = "%" if "kRem" in item.note else "//"
+            return f"({a} {symbol} {b} if {b} else 0)"
+        if op == "scalar_select":
+            p, yes, no = (self._value(item.named[key]) for key in _SELECT)
+            return f"({yes} if {p} else {no})"
+        if op == "vsyncmov":
+            return f"m.level(t + {offset}, {self._value(item.operands[0])})"
+        return expression(op, [self._value(operand) for operand in item.operands])
+
+    def _load(self, item: Instruction) -> str:
+        if "core id" in item.note:
+            self.reads_core = True
+            return "core"
+        if "chip id" in item.note:
+            return "0"
+        return f"load({self._value(item.operands[0])}, {self._context.default_word})"
+
+    def _pop(self, item: Instruction) -> str:
+        source = item.operands[0] if item.operands else None
+        if isinstance(source, Register):
+            pushed = self._definitions.get(source.name)
+            if pushed is not None and pushed.op == "vsyncmov":
+                return self._variable(source.name)
+        return "0"
+
+    def _effect(self, item: Instruction, at: int, offset: int) -> list[str]:
+        op = item.op
+        if op == "sbr.rel":
+            tainted = item.guard is not None and item.guard.name in self._facts.tainted
+            return [f"m.guess({at})"] if tainted else []
+        if op == "sst":
+            address, value = (self._value(operand) for operand in item.operands[:2])
+            return [f"smem[{address}] = {value}"]
+        if op == "inlined_call":
+            return self._call(item, offset)
+        if op == "vdelay":
+            return [f"t += {self._value(item.operands[0])}"]
+        if op in ("dma.done.wait", "vwait.ge"):
+            flag, need = (self._value(operand) for operand in item.operands[:2])
+            return [f"t += wait(t + {offset}, {flag}, {need}, (name, {at}))"]
+        if op.startswith("dma."):
+            return self._copy(item, at, offset)
+        return self._synchronise(item, offset)
+
+    def _synchronise(self, item: Instruction, offset: int) -> list[str]:
+        op = item.op
+        if "remote" in op:
+            return [f"m.remote({op!r})"] if op in _REMOTE else self._refuse(item)
+        if op == "vsyncadd":
+            flag, amount = (self._value(operand) for operand in item.operands[:2])
+            return [f"add({flag}, {amount})"]
+        if op in ("vsyncpa", "vsyncset"):
+            flag, value = (self._value(operand) for operand in item.operands[:2])
+            return [f"m.set({flag}, {value})"]
+        if op == "vsyncmov":
+            variable = self._variable(item.result)
+            return [f"{variable} = m.level(t + {offset}, {self._value(item.operands[0])})"]
+        if op == "vwait.ne":
+            return []
+        return self._refuse(item)
+
+    def _refuse(self, item: Instruction) -> list[str]:
+        kind = "collective" if "remote" in item.op or "ici" in item.op else "unknown_control"
+        raise ScheduleError(kind, f"{self.name}: the instruction {item.op!r} is not known")
+
+    def _call(self, item: Instruction, offset: int) -> list[str]:
+        operands = "".join(f"{self._value(operand)}, " for operand in item.operands)
+        self.calls.append(item.note)
+        index = len(self.calls) - 1
+        return [f"t = call(t + {offset}, {index}, ({operands})) - {offset}"]
+
+    def _copy(self, item: Instruction, at: int, offset: int) -> list[str]:
+        source, destination, general = self._ends(item)
+        size = item.named.get("size_in_granules")
+        flag = item.named.get("dst_syncflagno")
+        if size is None or flag is None or not (source and destination):
+            return self._refuse(item)
+        owner = self._owners.get(item.result, "")
+        site = DmaSite(self.name, item.result, at, source, destination, owner)
+        self.sites.append(site)
+        ends = ("src", "dst") if general else (source, destination)
+        addresses = [self._value(item.named[key]) if key in item.named else "0" for key in ends]
+        piece = self._piece(item, site, general)
+        return [
+            f"dma(t + {offset}, sites[{len(self.sites) - 1}], {', '.join(addresses)}, "
+            f"{self._value(size)}, {self._value(flag)}, {piece})"
+        ]
+
+    def _ends(self, item: Instruction) -> tuple[str, str, bool]:
+        if item.op == "dma.general":
+            return self._space(item.named.get("src")), self._space(item.named.get("dst")), True
+        found = re.fullmatch(r"dma\.([a-z]+)_to_([a-z]+)(?:_iova)?", item.op)
+        if found is None or "host" in item.op:
+            return "", "", False
+        return found[1], found[2], False
+
+    def _piece(self, item: Instruction, site: DmaSite, general: bool) -> str:
+        if general:
+            described = item.named.get("stridedescaddr")
+            inner, outer = (3, 0) if site.reads else (4, 1)
+            if described is None:
+                return "0"
+            return f"m.described_piece({self._value(described)}, {inner}, {outer})"
+        steps = item.named.get("steps_per_stride")
+        stride = item.named.get("src_stride" if site.reads else "dst_stride")
+        if steps is None or stride is None:
+            return "0"
+        piece = f"{self._value(steps)} * {STEP}"
+        return f"(0 if {self._value(stride)} * m.granule == {piece} else {piece})"
+
+    def _space(self, operand: Operand | None) -> str:
+        """The memory that an address value points into, from the instruction that makes it."""
+        for _ in range(64):
+            if not isinstance(operand, Register):
+                return "vmem"
+            item = self._definitions.get(operand.name)
+            if item is None:
+                return "vmem"
+            suffix = item.op.rsplit(".", 1)[-1]
+            if suffix in _SPACES:
+                return suffix
+            operand = next(iter([*item.operands, *item.named.values()]), None)
+        return "vmem"
+
+    def _variable(self, name: str) -> str:
+        if not _NAME.match(name):
+            raise ScheduleError("foreign", f"{self.name}: odd value name {name!r}")
+        variable = name if name[0].isalpha() else f"x{name}"
+        self.names.add(variable)
+        return variable
+
+    def _value(self, operand: Operand) -> str:
+        if isinstance(operand, int):
+            return str(operand)
+        if isinstance(operand, Register):
+            variable = self._variable(operand.name)
+            return f"({variable} ^ 1)" if operand.negated else variable
+        if isinstance(operand, Symbol):
+            return str((self._address(operand.allocation) + operand.offset) & MASK)
+        terms = " + ".join(self._value(term) for term in operand.terms)
+        return f"({terms}) & {MASK}" if len(operand.terms) > 1 else terms
+
+    def _address(self, allocation: str) -> int:
+        if allocation in self._flags:
+            return self._context.flags + self._flags[allocation] * FLAG_SPACING
+        index = self._allocations.setdefault(allocation, len(self._allocations))
+        return self._context.base + index * SPACING
+
+
+def _known(item: Instruction) -> bool:
+    if item.op in IGNORED or item.op in _SPECIAL or item.op.startswith("inlined_call_operand"):
+        return True
+    return expression(item.op, ["0"] * len(item.operands)) is not None
+
+
+def flag_allocations(program: Program) -> dict[str, int]:
+    """The allocations of a program that hold sync flags, numbered."""
+    found: dict[str, int] = {}
+    for bundle in program.bundles:
+        for item in bundle.instructions:
+            flags = [item.named.get("dst_syncflagno")]
+            if item.op.startswith(("vsync", "vwait", "dma.done", "scalar_lea.sflag")):
+                flags += item.operands[:1]
+            for flag in flags:
+                if isinstance(flag, Symbol):
+                    found.setdefault(flag.allocation, len(found))
+    return found

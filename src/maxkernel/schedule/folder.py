@@ -1,0 +1,105 @@
+"""Finds, in a folder of dumps, the main program of one compile and the file of each of its ops."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from maxkernel.schedule.hlo import Hlo, parse_hlo
+from maxkernel.schedule.problem import ScheduleError
+
+DUMP_FLAGS = (
+    "--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true "
+    "--xla_jf_dump_llo_pass_label_regex=(packed-bundles-post-ra|deduplication-map)"
+)
+"""For LIBTPU_INIT_ARGS, before jax is imported; read once per process. Clear the folder between
+compiles."""
+
+TOP = "TLP"
+"""The compiler's name for the top-level program."""
+
+_SCHEDULE = re.compile(r"(\d+)-(.*)-\d+-packed-bundles-post-ra\.txt\Z", re.DOTALL)
+_NAME_LIMIT = 120
+"""Names longer than this may have been shortened in a file's name."""
+
+
+class Dump(msgspec.Struct, frozen=True):
+    """The files of one compiled program. `files` maps an HLO name to its schedule."""
+
+    top: Path
+    files: dict[str, Path]
+    equal: dict[str, str]
+    """HLO name -> name of the equal instruction that was compiled in its place."""
+    hlo: Hlo
+
+    def schedule_of(self, name: str) -> Path | None:
+        """The schedule that runs for an HLO instruction; None where it has none."""
+        found = self.files.get(name) or self.files.get(self.equal.get(name, ""))
+        if found is not None or name not in self.hlo.lines:
+            return found
+        wanted = self.hlo.fingerprint(name)
+        for other, path in self.files.items():
+            if other in self.hlo.lines and self.hlo.fingerprint(other) == wanted:
+                return path
+        return None
+
+
+def open_dump(folder: Path) -> Dump:
+    """The newest compile with the largest top-level program (helpers leave small ones).
+
+    Raises ScheduleError(`missing`) where the folder holds no top-level schedule.
+    """
+    found = _schedules(folder)
+    tops = [(path.stat().st_size, stamp, path) for stamp, name, path in found if name == TOP]
+    if not tops:
+        raise ScheduleError(
+            "missing",
+            f"{folder}: no *-{TOP}-*-packed-bundles-post-ra.txt; was LIBTPU_INIT_ARGS set before "
+            "jax was imported?",
+        )
+    _, stamp, top = max(tops)
+    end = min((other for _, other, _ in tops if other > stamp), default=None)
+    files: dict[str, Path] = {}
+    for other, name, path in found:
+        if name != TOP and other >= stamp and (end is None or other < end):
+            files.setdefault(_full_name(folder, other, name), path)
+    text = _read_first(folder, f"{stamp}-{TOP}-hlo.txt", f"{stamp}-{TOP}-*hlo*.txt")
+    equal = _equal(_read_first(folder, f"{stamp}-{TOP}-*deduplication-map*.txt"))
+    return Dump(top, files, equal, parse_hlo(text))
+
+
+def _schedules(folder: Path) -> list[tuple[int, str, Path]]:
+    """(time stamp, name, path) of every schedule in the folder."""
+    matches = [(path, _SCHEDULE.match(path.name)) for path in sorted(folder.glob("*.txt"))]
+    return [(int(match[1]), match[2], path) for path, match in matches
+            if match and "schedule-analysis" not in path.name]  # fmt: skip
+
+
+def _read_first(folder: Path, *patterns: str) -> str:
+    for pattern in patterns:
+        for path in sorted(folder.glob(pattern)):
+            return path.read_text(errors="replace")
+    return ""
+
+
+def _full_name(folder: Path, stamp: int, name: str) -> str:
+    """The HLO name behind a file name, which is shortened where it is long."""
+    if len(name) <= _NAME_LIMIT:
+        return name
+    analysis = _read_first(folder, f"{stamp}-*schedule-analysis*.txt")
+    found = re.search(r"bundles \([ \d.]+%\): %([\w.\-]+) = ", analysis)
+    return found[1] if found else name
+
+
+def _equal(text: str) -> dict[str, str]:
+    """Pairs of a deduplication map: `key:K`, then the names that share K's program."""
+    pairs: dict[str, str] = {}
+    key = ""
+    for line in text.splitlines():
+        if line.startswith("key:"):
+            key = line[4:].strip()
+        elif line.startswith("  "):
+            pairs[line.strip()] = key
+    return pairs

@@ -1,0 +1,124 @@
+"""Reads what is needed from the scheduled HLO text: one line per instruction, and equal ones."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import msgspec
+
+LINE_LIMIT = 300
+"""Characters kept of an HLO line."""
+
+_LINE = re.compile(r"^\s*(?:ROOT )?%([\w.\-]+) = (.*)$")
+_HEAD = re.compile(r"^(?:ENTRY )?%([\w.\-]+) \(.*\{\s*$")
+_NOISE = re.compile(
+    r", (?:metadata|backend_config|frontend_attributes|sharding|operand_layout_constraints)="
+)
+_COLLECTIVE = re.compile(
+    r" (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter|collective-broadcast"
+    r"|send|recv)(?:-start)?\("
+)
+
+
+class Hlo(msgspec.Struct, frozen=True):
+    """The instructions of a module: full line by name, and their computation."""
+
+    lines: dict[str, str]
+    computations: dict[str, tuple[str, ...]]
+
+    def short(self, name: str) -> str:
+        """The instruction's line without metadata, at most `LINE_LIMIT` characters."""
+        line = self.lines.get(name)
+        if line is None:
+            return ""
+        text = f"%{name} = {_core(line)}"
+        return text if len(text) <= LINE_LIMIT else text[: LINE_LIMIT - 3] + "..."
+
+    def is_kernel(self, name: str) -> bool:
+        """True for a Pallas (Mosaic) kernel."""
+        return 'custom_call_target="tpu_custom_call"' in self.lines.get(name, "")
+
+    def prefetched(self, name: str) -> bool:
+        """True for a copy whose data the previous execution of the program already fetched."""
+        return "cross_program_prefetch_index=" in self.lines.get(name, "")
+
+    def collective(self) -> str:
+        """The first instruction that talks to other chips; empty where there is none."""
+        for name, line in self.lines.items():
+            found = _COLLECTIVE.search(line)
+            if found:
+                return f"%{name} ({found[1]})"
+        return ""
+
+    def fingerprint(self, name: str) -> str:
+        """A digest that equal instructions share: same op, shapes, attributes, computations."""
+        return hashlib.sha256(self._canonical(name, 0).encode()).hexdigest()
+
+    def _canonical(self, name: str, depth: int) -> str:
+        line = self.lines.get(name, name)
+        text = _core(line)
+        if "tpu_custom_call" in line:
+            body = re.search(r'"body":"([^"]*)"', line)
+            text += hashlib.sha256((body[1] if body else "").encode()).hexdigest()
+        if depth < 4:
+            text = re.sub(
+                r"(calls|to_apply)=%([\w.\-]+)",
+                lambda match: "{" + self._computation(match[2], depth + 1) + "}",
+                text,
+            )
+        return re.sub(r"%([\w.\-]+)", lambda match: self._shape(match[1]), text)
+
+    def _computation(self, name: str, depth: int) -> str:
+        members = self.computations.get(name, ())
+        index = {member: f"#{position}" for position, member in enumerate(members)}
+        lines: list[str] = []
+        for member in members:
+            text = self._canonical_member(member, index, depth)
+            lines.append(text)
+        return ";".join(lines)
+
+    def _canonical_member(self, name: str, index: dict[str, str], depth: int) -> str:
+        text = _core(self.lines[name])
+        text = re.sub(
+            r"(calls|to_apply)=%([\w.\-]+)",
+            lambda match: "{" + (self._computation(match[2], depth + 1) if depth < 4 else "") + "}",
+            text,
+        )
+        return re.sub(r"%([\w.\-]+)", lambda match: index.get(match[1], "?"), text)
+
+    def _shape(self, name: str) -> str:
+        line = self.lines.get(name, "")
+        return line.split(" ", 1)[0]
+
+
+def parse_hlo(text: str) -> Hlo:
+    """The instructions in an HLO module's text; lines that are none are skipped."""
+    lines: dict[str, str] = {}
+    computations: dict[str, tuple[str, ...]] = {}
+    current = ""
+    members: list[str] = []
+    for line in text.splitlines():
+        head = _HEAD.match(line)
+        if head:
+            current, members = head[1], []
+            continue
+        if line.startswith("}"):
+            computations[current] = tuple(members)
+            continue
+        found = _LINE.match(line)
+        if found:
+            lines[found[1]] = found[2]
+            members.append(found[1])
+    return Hlo(lines, computations)
+
+
+def _core(line: str) -> str:
+    target = re.search(r'custom_call_target="[^"]*"', line)
+    cut = _NOISE.split(line, maxsplit=1)[0]
+    if target and target[0] not in cut:
+        cut += f", {target[0]}"
+    kept = re.search(r"cross_program_prefetch_index=\d+", line)
+    if kept and kept[0] not in cut:
+        cut += f", {kept[0]}"
+    return cut

@@ -1,0 +1,213 @@
+"""Runs a whole compiled program on one core: the top-level program and every op it calls."""
+
+from __future__ import annotations
+
+import re
+
+from maxkernel.schedule.dma import DmaQueue
+from maxkernel.schedule.emit import SPACING, Context
+from maxkernel.schedule.folder import Dump
+from maxkernel.schedule.machine import Machine
+from maxkernel.schedule.opcodes import UNITS
+from maxkernel.schedule.operands import Operands, table_for, words
+from maxkernel.schedule.problem import ScheduleError
+from maxkernel.schedule.text import Program, parse_program
+from maxkernel.schedule.translate import Executable, translate
+
+_FUEL = 5_000_000
+"""Backward branches that a program may take."""
+_WARM = 3
+"""Executions of an op after which a call may be taken to last as long as the last one."""
+_BUSY = 200_000
+"""Backward branches after which repeated calls are no longer executed one by one."""
+_OPERAND_BASE = 0xE0000000
+"""Addresses of operands whose values are known; below lie the programs' allocations."""
+_TOP_FLAGS = 0x8000
+"""Number of the first sync flag of the top-level program; those of the ops lie below."""
+_CALLED = re.compile(r"%?([\w.\-]+|<[\w\-]+>)")
+
+
+class OpRun:
+    """What one HLO op did on one core, over all its calls. Cycles and bytes."""
+
+    def __init__(self, name: str, executable: Executable | None) -> None:
+        self.name = name
+        self.executable = executable
+        self.calls = 0
+        self.cycles = 0.0
+        self.stall = 0.0
+        self.read_bytes = 0.0
+        self.write_bytes = 0.0
+        self.counts = [0] * (len(executable.blocks) if executable else 0)
+        self.last: tuple[float, float, float, float, list[int]] | None = None
+
+    def units(self) -> list[int]:
+        """Instructions issued, in `UNITS` order."""
+        totals = [0] * len(UNITS)
+        if self.executable is None:
+            return totals
+        for block, count in zip(self.executable.blocks, self.counts, strict=True):
+            if count:
+                for bundle in self.executable.program.bundles[block.start : block.end]:
+                    for index, issued in enumerate(bundle.units):
+                        totals[index] += issued * count
+        return totals
+
+
+class Core:
+    """One core running one program, to be used once."""
+
+    def __init__(
+        self, library: Library, queue: DmaQueue, core: int, granule: int, operands: Operands
+    ) -> None:
+        self.library = library
+        self.machine = Machine(queue, core, granule, _FUEL)
+        self.machine.call = self._call
+        self.ops: dict[str, OpRun] = {}
+        self.cycles = 0.0
+        self._operands = operands
+        self._next_operand = _OPERAND_BASE
+
+    def run(self) -> None:
+        """Executes the top-level program; raises ScheduleError where that cannot be done."""
+        top = self.library.top
+        self.counts = [0] * len(top.blocks)
+        self.cycles = top.run(0.0, self.machine, (), self.counts)
+
+    def _call(self, now: float, index: int, operands: tuple[int, ...]) -> float:
+        name = self.library.called(index)
+        op = self.ops.get(name)
+        if op is None:
+            op = self.ops[name] = OpRun(name, self.library.executable(name))
+        op.calls += 1
+        if op.executable is None:
+            return now
+        if op.last is not None and op.calls > _WARM and self.machine.fuel < _FUEL - _BUSY:
+            return self._repeat(op, now)
+        return self._execute(op, op.executable, now, operands)
+
+    def _execute(
+        self, op: OpRun, executable: Executable, now: float, operands: tuple[int, ...]
+    ) -> float:
+        machine = self.machine
+        before = (machine.stall, machine.read_bytes, machine.write_bytes)
+        machine.scope, machine.top_level = op.name, False
+        counts = [0] * len(executable.blocks)
+        try:
+            end = executable.run(now, machine, self._given(op.name, operands), counts)
+        finally:
+            machine.scope, machine.top_level = "", True
+        after = (machine.stall, machine.read_bytes, machine.write_bytes)
+        stall, read, write = (b - a for a, b in zip(before, after, strict=True))
+        op.last = (end - now, stall, read, write, counts)
+        return self._account(op, now)
+
+    def _repeat(self, op: OpRun, now: float) -> float:
+        self.machine.assumptions[f"{op.name}: later calls taken to last as long as the first"] = (
+            None
+        )
+        return self._account(op, now)
+
+    def _account(self, op: OpRun, now: float) -> float:
+        assert op.last is not None
+        cycles, stall, read, write, counts = op.last
+        op.cycles += cycles
+        op.stall += stall
+        op.read_bytes += read
+        op.write_bytes += write
+        for index, count in enumerate(counts):
+            op.counts[index] += count
+        return now + cycles
+
+    def _given(self, name: str, operands: tuple[int, ...]) -> tuple[int, ...]:
+        """The operands of a call, with known tables put where the kernel will read them."""
+        known = table_for(self._operands, name, self.library.order_before(name))
+        if not known:
+            return operands
+        given = list(operands)
+        for index, operand in known.items():
+            if index >= len(given):
+                continue
+            if not operand.shape:
+                given[index] = words(operand)[0]
+                continue
+            if self.library.space_of(name, index) == "smem":
+                for offset, word in enumerate(words(operand)):
+                    self.machine.smem[given[index] + offset] = word
+                continue
+            given[index] = self._next_operand
+            self.machine.tables.append((self._next_operand, words(operand)))
+            self._next_operand += SPACING
+        return tuple(given)
+
+
+class Library:
+    """The translated programs of a dump, each parsed and translated at most once."""
+
+    def __init__(self, dump: Dump, delay_slots: int) -> None:
+        self.dump = dump
+        self.unknown: dict[str, int] = {}
+        self._slots = delay_slots
+        self._base = SPACING * 64
+        self._made: dict[str, Executable] = {}
+        self.top = self._translate(_read(dump.top.name, dump.top.read_text()), default_word=1)
+        self._names = [_call_name(note) for note in self.top.calls]
+
+    @property
+    def uses_cores(self) -> bool:
+        """True where the program of an op asks which core it runs on."""
+        return any(made.reads_core for made in self._made.values())
+
+    def called(self, index: int) -> str:
+        """The HLO name behind the call number `index` of the top-level program."""
+        return self._names[index]
+
+    def order_before(self, name: str) -> list[str]:
+        """HLO names called before `name` in the text of the top-level program, each once."""
+        return list(dict.fromkeys(self._names[: self._names.index(name)]))
+
+    def executable(self, name: str) -> Executable | None:
+        """The program of an HLO op; None for ops without one (allocations, trace glue)."""
+        path = None if name.startswith("<") else self.dump.schedule_of(name)
+        if path is None:
+            if not name.startswith("<") and not _empty_op(self.dump.hlo.lines.get(name, "")):
+                raise ScheduleError("missing", f"{self.dump.top.parent}: no schedule for %{name}")
+            return None
+        key = path.name
+        if key not in self._made:
+            program = _read(name, path.read_text(errors="replace"))
+            self._made[key] = self._translate(program, default_word=0)
+        return self._made[key]
+
+    def space_of(self, name: str, index: int) -> str:
+        """Memory space of a kernel's operand: `hbm`, `vmem`, `smem` ..."""
+        executable = self.executable(name)
+        if executable is not None:
+            for bundle in executable.program.bundles[:4]:
+                for item in bundle.instructions:
+                    if item.op.startswith("inlined_call_operand.") and item.operands == (index,):
+                        return item.op.split(".", 1)[1]
+        return ""
+
+    def _translate(self, program: Program, default_word: int) -> Executable:
+        flags = _TOP_FLAGS if default_word else 0
+        context = Context(self._base, flags, default_word, parameters=SPACING * 4)
+        made = translate(program, context, self._slots)
+        self._base += SPACING * max(1, made.allocations)
+        for found in (program.unknown, made.unknown):
+            for op, count in found.items():
+                self.unknown[op] = self.unknown.get(op, 0) + count
+        return made
+
+
+def _read(name: str, text: str) -> Program:
+    return parse_program(text, name)
+
+
+def _call_name(note: str) -> str:
+    found = _CALLED.match(note.strip())
+    return found[1] if found else note.strip()[:80]
+
+
+def _empty_op(line: str) -> bool:
+    return not line or "AllocateBuffer" in line or "Prepare" in line or " bitcast(" in line

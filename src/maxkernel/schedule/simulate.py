@@ -1,0 +1,154 @@
+"""The clock: the time of a compiled program, from the schedules that its compiler dumped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from maxkernel.schedule.constants import VMEM_BANDWIDTH, Clock, clock_of
+from maxkernel.schedule.dma import DmaQueue
+from maxkernel.schedule.folder import Dump, open_dump
+from maxkernel.schedule.opcodes import UNITS
+from maxkernel.schedule.operands import Operands
+from maxkernel.schedule.problem import ScheduleError
+from maxkernel.schedule.program import Core, Library, OpRun
+from maxkernel.targets import Target
+from maxkernel.types import OpTime, ProgramTime
+
+_IDLE_SHARE = 0.1
+"""Below this share of core 0's bytes, core 1 idles and core 0 has the chip's whole bandwidth."""
+_ASSUMPTIONS = 40
+
+
+def simulate(
+    folder: Path, target: Target, *, compiler: str = "", operands: Operands | None = None
+) -> ProgramTime:
+    """The simulated execution of the program whose compile dumped into `folder`.
+
+    `operands` gives values of small integer operands per kernel; where they are missing the result
+    says so in `assumptions`. Raises ScheduleError.
+    """
+    dump = open_dump(folder)
+    talk = dump.hlo.collective()
+    if talk:
+        raise ScheduleError("collective", f"{folder}: {talk} talks to other chips")
+    clock = clock_of(target)
+    library = Library(dump, target.delay_slots)
+    known: Operands = operands or {}
+    if target.cores == 1:
+        return _result([_core(library, clock, 0, 1.0, known)], {}, target, clock, compiler)
+    cores = [_core(library, clock, 0, 1 / target.cores, known)]
+    if not library.uses_cores:
+        return _result(cores, {}, target, clock, compiler)
+    cores.append(_core(library, clock, 1, 1 / target.cores, known))
+    alone = {name for name, op in cores[0].ops.items() if _idle(op, cores[1].ops.get(name))}
+    full = _core(library, clock, 0, 1.0, known).ops if alone else {}
+    return _result(cores, {name: full[name] for name in alone}, target, clock, compiler)
+
+
+def _core(library: Library, clock: Clock, number: int, share: float, known: Operands) -> Core:
+    queue = DmaQueue(
+        bandwidth=clock.bandwidth * share / clock.hz,
+        latency=clock.latency * clock.hz,
+        piece=clock.chunk_bytes,
+        vmem=VMEM_BANDWIDTH / clock.hz,
+    )
+    core = Core(library, queue, number, clock.granule, known)
+    core.run()
+    return core
+
+
+def _idle(first: OpRun, second: OpRun | None) -> bool:
+    moved = first.read_bytes + first.write_bytes
+    other = second.read_bytes + second.write_bytes if second else 0.0
+    return moved > 0 and other < _IDLE_SHARE * moved
+
+
+def _result(
+    cores: list[Core], alone: Mapping[str, OpRun], target: Target, clock: Clock, compiler: str
+) -> ProgramTime:
+    first = cores[0]
+    dump = first.library.dump
+    ops: list[OpTime] = []
+    cycles = first.cycles
+    for name, op in first.ops.items():
+        runs = [core.ops[name] for core in cores if name in core.ops]
+        slowest = alone.get(name) or max(runs, key=lambda run: run.cycles)
+        cycles += slowest.cycles - op.cycles
+        if not name.startswith("<"):
+            ops.append(_op_time(slowest, runs, dump, clock))
+    copies = _copies(cores, clock)
+    glue = cycles - sum(op.cycles for op in ops) - sum(op.cycles for op in copies)
+    ops = [*ops, *copies, OpTime("program", "glue", 1, glue / clock.hz, glue, 0.0)]
+    ops.sort(key=lambda op: -op.cycles)
+    assumptions = dict.fromkeys(text for core in cores for text in core.machine.assumptions)
+    single = len(cores) < target.cores
+    notes = _about(dump, clock, target, bool(alone), single)
+    return ProgramTime(
+        target=target.name,
+        seconds=cycles / clock.hz,
+        cycles=cycles,
+        ops=tuple(ops),
+        clock_hz=clock.hz,
+        assumptions=(*notes, *list(assumptions)[:_ASSUMPTIONS]),
+        unknown=dict(first.library.unknown),
+        compiler=compiler,
+    )
+
+
+def _about(dump: Dump, clock: Clock, target: Target, alone: bool, single: bool) -> list[str]:
+    notes: list[str] = []
+    if not clock.measured:
+        notes.append(f"{target.name}: no published measurement stands behind its memory constants")
+    if alone:
+        notes.append("one of the two cores idles in part of the program")
+    if single:
+        notes.append("compiled for one of the chip's two TensorCores, with half its bandwidth")
+    sparse = 'async_execution_thread="sparsecore"'
+    lines = dump.hlo.lines.items()
+    hidden = [name for name, line in lines if " call-start(" in line and sparse in line]
+    if hidden:
+        notes.append(f"work on the SparseCore is not timed: {', '.join(hidden[:4])}")
+    return notes
+
+
+def _op_time(slowest: OpRun, runs: list[OpRun], dump: Dump, clock: Clock) -> OpTime:
+    units = [sum(column) for column in zip(*(run.units() for run in runs), strict=True)]
+    return OpTime(
+        name=slowest.name,
+        kind="kernel" if dump.hlo.is_kernel(slowest.name) else "xla",
+        calls=slowest.calls,
+        seconds=slowest.cycles / clock.hz,
+        cycles=slowest.cycles,
+        stall_cycles=slowest.stall,
+        read_bytes=sum(run.read_bytes for run in runs),
+        write_bytes=sum(run.write_bytes for run in runs),
+        units={unit: count for unit, count in zip(UNITS, units, strict=True) if count},
+        hlo=dump.hlo.short(slowest.name),
+    )
+
+
+def _copies(cores: list[Core], clock: Clock) -> list[OpTime]:
+    """Asynchronous copies of the top-level program: their time is what was waited for them."""
+    first = cores[0]
+    dump = first.library.dump
+    top = first.library.top.program.name
+    found: dict[str, OpTime] = {}
+    for site, stats in first.machine.sites.items():
+        if site.program != top or not site.owner or not stats.count:
+            continue
+        size = sum(core.machine.sites[site].bytes for core in cores if site in core.machine.sites)
+        before = found.get(site.owner)
+        stall = stats.stall + (before.cycles if before else 0.0)
+        found[site.owner] = OpTime(
+            name=site.owner,
+            kind="xla",
+            calls=stats.count,
+            seconds=stall / clock.hz,
+            cycles=stall,
+            stall_cycles=stall,
+            read_bytes=float(size) if site.reads else 0.0,
+            write_bytes=float(size) if site.writes else 0.0,
+            hlo=dump.hlo.short(site.owner),
+        )
+    return list(found.values())
