@@ -1,0 +1,23 @@
+"""The families that the built-in engineer knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from maxkernel.engineers.builtin import rowwise
+from maxkernel.engineers.builtin.terms import Program
+from maxkernel.targets import Target
+from maxkernel.types import Plan, TaskInfo
+
+
+@dataclass(frozen=True)
+class Family:
+    """A class of programs with a design space. Both functions raise Unsupported with a reason."""
+
+    name: str
+    plans: Callable[[TaskInfo, Program, Target], list[Plan]]
+    implement: Callable[[TaskInfo, Program, Plan, Target], str]
+
+
+FAMILIES = (Family("rowwise", rowwise.plans, rowwise.implement),)

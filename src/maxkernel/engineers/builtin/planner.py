@@ -1,0 +1,44 @@
+"""The built-in planner: recognises families and orders their strategies by estimated time."""
+
+from __future__ import annotations
+
+from maxkernel.engineers.builtin.axes import Unsupported
+from maxkernel.engineers.builtin.canon import canonicalise
+from maxkernel.engineers.builtin.families import FAMILIES
+from maxkernel.targets import Target
+from maxkernel.types import Outcome, Plan, TaskInfo
+
+
+class BuiltinPlanner:
+    """Plans from the operator graph alone."""
+
+    def plan(self, info: TaskInfo, target: Target, history: tuple[Outcome, ...]) -> list[Plan]:
+        """Every strategy not tried yet, the fastest by estimate first."""
+        plans, _ = _consider(info, target)
+        tried = {_identity(outcome.plan) for outcome in history}
+        return [plan for plan in plans if _identity(plan) not in tried]
+
+
+def explain_no_plan(info: TaskInfo, target: Target) -> str:
+    """Why the built-in engineer has no plan for a task; empty when it has one."""
+    plans, reasons = _consider(info, target)
+    return "" if plans else "; ".join(reasons)
+
+
+def _consider(info: TaskInfo, target: Target) -> tuple[list[Plan], list[str]]:
+    try:
+        program = canonicalise(info)
+    except Unsupported as why:
+        return [], [str(why)]
+    plans: list[Plan] = []
+    reasons: list[str] = []
+    for family in FAMILIES:
+        try:
+            plans += family.plans(info, program, target)
+        except Unsupported as why:
+            reasons.append(f"not {family.name}: {why}")
+    return sorted(plans, key=lambda plan: plan.expected_seconds or 0.0), reasons
+
+
+def _identity(plan: Plan) -> tuple[str, str, str]:
+    return plan.family, plan.strategy, repr(sorted(plan.options.items()))
