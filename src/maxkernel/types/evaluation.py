@@ -70,6 +70,8 @@ class OutputError(msgspec.Struct, frozen=True):
     nonfinite: int
     """Elements that are not finite where the oracle is."""
     elements: int
+    rms_allowance: float | None = None
+    """Largest RMS error that the error model allows; None for exact (integer) outputs."""
 
 
 class Numerics(msgspec.Struct, frozen=True):

@@ -1,0 +1,153 @@
+"""A pool of warm workers on this machine: some of each kind, started when they are needed."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import shutil
+import tempfile
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from maxkernel.config import Settings
+from maxkernel.executor.faults import closed_failure
+from maxkernel.executor.interpreter import PACKAGE, environment, probe
+from maxkernel.executor.pool import Limits, Pool
+from maxkernel.executor.process import WorkerProcess
+from maxkernel.executor.stale import PREFIX, remove_stale
+from maxkernel.sandbox import Job, Sandbox, detect
+from maxkernel.types.messages import (
+    CAPTURE_FRAME_LIMIT,
+    FRAME_LIMIT,
+    CaptureReply,
+    CaptureRequest,
+    CompileRequest,
+    FailureReply,
+    PingReply,
+    PingRequest,
+    Reply,
+    Request,
+    TraceRequest,
+)
+
+Kind = Literal["capture", "compile", "check"]
+
+GRACE_SECONDS = 5.0
+"""Added to a capture's own limit, which the capture worker itself enforces."""
+
+CAPTURE_SLACK_BYTES = 2 << 30
+"""What the capture worker may hold beside the candidate's process."""
+
+
+def local_executor(settings: Settings, allow_no_sandbox: bool = False) -> LocalExecutor:
+    """Workers on this machine, in the best sandbox that works here.
+
+    Raises EnvironmentFault when there is none (unless `allow_no_sandbox`) or when the workers'
+    interpreter cannot be run.
+    """
+    return LocalExecutor(settings, detect(allow_no_sandbox))
+
+
+class LocalExecutor:
+    """Implements Executor with `settings.workers` compile workers, one capture, one check."""
+
+    def __init__(self, settings: Settings, sandbox: Sandbox) -> None:
+        self._settings = settings
+        self._sandbox = sandbox
+        self._interpreter = probe(settings.python)
+        remove_stale()
+        self._root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+        self._library = self._root / "library"
+        self._library.mkdir()
+        (self._library / PACKAGE.name).symlink_to(PACKAGE)
+        trusted = msgspec.msgpack.Decoder(Reply)
+        hostile = msgspec.msgpack.Decoder(CaptureReply | FailureReply | PingReply)
+        self._pools: dict[Kind, Pool] = {
+            "capture": self._pool("capture", 1, hostile),
+            "compile": self._pool("compile", settings.workers, trusted),
+            "check": self._pool("check", 1, trusted),
+        }
+        self._closed = False
+        atexit.register(self.close)
+
+    @property
+    def sandbox(self) -> str:
+        """Level of isolation of the workers."""
+        return self._sandbox.level
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the live workers on the host."""
+        return [pid for pool in self._pools.values() for pid in pool.pids]
+
+    def submit(self, request: Request) -> Future[Reply]:
+        """See Executor.submit. A ping goes to a compile worker."""
+        return self._submit(_kind_of(request), request)
+
+    def warm(self) -> list[Future[Reply]]:
+        """Starts one worker of each kind, in the background; the futures are their pings."""
+        return [self._submit(kind, PingRequest()) for kind in self._pools]
+
+    def close(self) -> None:
+        """See Executor.close. A second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        for pool in self._pools.values():
+            pool.stop()
+        for pool in self._pools.values():
+            pool.join()
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def __enter__(self) -> LocalExecutor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _submit(self, kind: Kind, request: Request) -> Future[Reply]:
+        future: Future[Reply] = Future()
+        if self._closed:
+            future.set_result(FailureReply(closed_failure(request)))
+        else:
+            self._pools[kind].put(request, future)
+        return future
+
+    def _pool(self, kind: Kind, size: int, decoder: msgspec.msgpack.Decoder[Reply]) -> Pool:
+        start = functools.partial(self._start, kind)
+        return Pool(kind, size, start, self._limits, decoder)
+
+    def _start(self, kind: Kind) -> WorkerProcess:
+        """A fresh worker with its own folder; a sandboxed capture cannot even write to that."""
+        folder = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=self._root))
+        writable = None if kind == "capture" and self._sandbox.level != "none" else folder
+        variables = environment(self._interpreter, writable or Path("/tmp"), self._library)
+        job = Job((*self._interpreter.folders, self._library), writable, variables)
+        command = [self._interpreter.python, "-m", "maxkernel.worker", kind]
+        return WorkerProcess(self._sandbox.wrap(command, job), folder, variables)
+
+    def _limits(self, request: Request) -> Limits:
+        settings = self._settings
+        memory = settings.worker_memory_mb << 20
+        if isinstance(request, CaptureRequest):
+            return Limits(
+                request.seconds + GRACE_SECONDS,
+                request.memory_bytes + CAPTURE_SLACK_BYTES,
+                CAPTURE_FRAME_LIMIT,
+            )
+        if isinstance(request, CompileRequest):
+            return Limits(settings.compile_seconds, memory, FRAME_LIMIT)
+        if isinstance(request, TraceRequest):
+            return Limits(settings.trace_seconds, memory, FRAME_LIMIT)
+        return Limits(settings.check_seconds, memory, FRAME_LIMIT)
+
+
+def _kind_of(request: Request) -> Kind:
+    if isinstance(request, CaptureRequest):
+        return "capture"
+    return "compile" if isinstance(request, CompileRequest | PingRequest) else "check"

@@ -1,0 +1,52 @@
+"""Process trees: their memory, and their end. Linux only."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def family(pid: int) -> list[int]:
+    """A process and all its descendants, in other sessions and namespaces too."""
+    found = [pid]
+    for member in found:
+        try:
+            threads = os.listdir(f"/proc/{member}/task")
+        except OSError:
+            continue
+        for thread in threads:
+            try:
+                children = Path(f"/proc/{member}/task/{thread}/children").read_text()
+            except OSError:
+                continue
+            found += [int(child) for child in children.split()]
+    return found
+
+
+def private_bytes(pid: int) -> int:
+    """Resident memory of the family that is not shared with files."""
+    total = 0
+    for member in family(pid):
+        try:
+            fields = Path(f"/proc/{member}/statm").read_text().split()
+        except OSError:
+            continue
+        total += (int(fields[1]) - int(fields[2])) * _PAGE
+    return total
+
+
+def kill_family(pid: int) -> None:
+    """Kills a process group and every descendant that left it. `pid` leads the group."""
+    members = family(pid)
+    for member in members:
+        try:
+            os.kill(member, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return

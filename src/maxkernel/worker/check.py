@@ -1,0 +1,219 @@
+"""Answers CheckRequest and OracleRequest: runs a candidate's CPU program beside the oracle.
+
+The reference and the oracle are compiled once per task, and the inputs of the last seed are
+kept with what both gave, so that one more candidate costs only its own program.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+
+from maxkernel.targets import TARGETS
+from maxkernel.types.evaluation import Numerics
+from maxkernel.types.messages import Array, CheckReply, CheckRequest, OracleReply, OracleRequest
+from maxkernel.types.task import ArraySpec, Task
+from maxkernel.worker import work
+from maxkernel.worker.arguments import Arguments, abstract_arguments, concrete_arguments
+from maxkernel.worker.exporting import evaluate
+from maxkernel.worker.failures import Refused, candidate_failure, refuse, task_failure
+from maxkernel.worker.graph import graph_of
+from maxkernel.worker.numerics import compare
+from maxkernel.worker.oracle import promoted_function
+from maxkernel.worker.specs import spec_of
+from maxkernel.worker.task_module import TaskModule, load
+from maxkernel.worker.trace import Traced, trace_reference
+
+FLOAT64_FLOPS_LIMIT = 4e10
+"""Operations of products at check size above which the oracle works in float32.
+
+A laptop core does about 1e10 float64 operations a second in XLA's CPU products.
+"""
+
+Precision = Literal["float64", "float32"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A task ready to be checked: compiled reference and oracle."""
+
+    module: TaskModule
+    traced: Traced
+    reference: Any
+    oracle: Any
+    precision: Precision
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Inputs of one seed, with what reference and oracle make of them."""
+
+    seed: int
+    inputs: tuple[Any, ...]
+    originals: tuple[np.ndarray[Any, Any], ...]
+    reference: tuple[np.ndarray[Any, Any], ...]
+    oracle: tuple[np.ndarray[Any, Any], ...]
+
+
+_prepared: dict[str, Prepared] = {}
+_sample: dict[str, Sample] = {}
+
+
+def check_program(request: CheckRequest) -> CheckReply:
+    """Compares the program's outputs on inputs from `request.seed` with the oracle's.
+
+    Raises Refused: kinds `inputs`, `reference`, `output_spec`, `crash`.
+    """
+    prepared = prepare(request.task)
+    sample = draw(prepared, request.seed)
+    results = _run(request.program, prepared, sample)
+    outputs = tuple(
+        compare(*parts, request.tolerance)
+        for parts in zip(results, sample.reference, sample.oracle, strict=True)
+    )
+    passed = all(output.excess <= 1.0 and output.nonfinite == 0 for output in outputs)
+    return CheckReply(Numerics(outputs, request.seed, prepared.precision, passed))
+
+
+def oracle_values(request: OracleRequest) -> OracleReply:
+    """Inputs, reference and oracle of one seed. Raises Refused as `check_program` does."""
+    prepared = prepare(request.task)
+    sample = draw(prepared, request.seed)
+    return OracleReply(
+        inputs=_pack(sample.originals),
+        reference=_pack(sample.reference),
+        oracle=_pack(sample.oracle),
+        precision=prepared.precision,
+    )
+
+
+def warm_up() -> None:
+    """Starts the CPU backend and imports what a first exported program needs."""
+    exported = jax.export.export(jax.jit(jnp.sin), platforms=["cpu"])(jnp.zeros(()))
+    jax.block_until_ready(jax.jit(exported.call)(jnp.zeros(())))
+
+
+def prepare(task: Task) -> Prepared:
+    """Traces and compiles reference and oracle at check size, once per task."""
+    found = _prepared.get(task.digest)
+    if found is None:
+        _prepared.clear()
+        _sample.clear()
+        module = load(task)
+        maker, name = (module.check, "check_inputs") if module.check else (module.full, "inputs")
+        arguments = abstract_arguments(module, maker, name)
+        traced = trace_reference(module, arguments, TARGETS["v6e"], [])
+        found = _compile(module, traced)
+        _prepared[task.digest] = found
+    return found
+
+
+def _compile(module: TaskModule, traced: Traced) -> Prepared:
+    structs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in traced.arguments.arrays]
+    plain = evaluate(traced.jaxpr.jaxpr, traced.jaxpr.consts)
+    try:
+        reference = jax.jit(plain).lower(*structs).compile()
+    except Exception as error:
+        raise task_failure(
+            error, module.task, "the reference cannot be compiled for the CPU", "reference"
+        ) from error
+    if work.flops(graph_of(traced.jaxpr)) <= FLOAT64_FLOPS_LIMIT:
+        try:
+            with jax.enable_x64(True):
+                oracle = jax.jit(promoted_function(traced.jaxpr, "float64")).lower(*structs)
+                return Prepared(module, traced, reference, oracle.compile(), "float64")
+        except Exception:  # noqa: S110 - some primitives exist only for small types
+            pass
+    try:
+        oracle = jax.jit(promoted_function(traced.jaxpr, "float32")).lower(*structs).compile()
+    except Exception:
+        with jax.default_matmul_precision("highest"):
+            oracle = jax.jit(plain).lower(*structs).compile()
+    return Prepared(module, traced, reference, oracle, "float32")
+
+
+def draw(prepared: Prepared, seed: int) -> Sample:
+    """Inputs from `seed` with reference and oracle; the last seed is kept."""
+    digest = prepared.module.task.digest
+    found = _sample.get(digest)
+    if found is not None and found.seed == seed:
+        return found
+    _sample.clear()
+    module = prepared.module
+    maker, name = (module.check, "check_inputs") if module.check else (module.full, "inputs")
+    arguments = concrete_arguments(module, maker, name, seed)
+    _require_same(prepared, arguments, name)
+    try:
+        reference = _host(prepared.reference(*arguments.arrays))
+        with jax.enable_x64(prepared.precision == "float64"):
+            oracle = _host(prepared.oracle(*arguments.arrays))
+    except Exception as error:
+        raise task_failure(error, module.task, "the reference failed", "reference") from error
+    originals = tuple(np.array(array) for array in arguments.arrays)
+    found = Sample(seed, arguments.arrays, originals, reference, oracle)
+    _sample[digest] = found
+    return found
+
+
+def _require_same(prepared: Prepared, arguments: Arguments, name: str) -> None:
+    expected = prepared.traced.arguments
+    if arguments.specs != expected.specs or arguments.statics != expected.statics:
+        refuse(
+            "check",
+            "inputs",
+            f"{prepared.module.task.name}: {name} gives other shapes or scalars for another seed",
+            "only the values may depend on the key",
+        )
+
+
+def _run(program: bytes, prepared: Prepared, sample: Sample) -> tuple[np.ndarray[Any, Any], ...]:
+    try:
+        exported = jax.export.deserialize(bytearray(program))
+    except Exception as error:
+        raise Refused(candidate_failure(error, "check")) from error
+    _require_specs(exported.in_avals, prepared.traced.arguments.specs, "takes")
+    _require_specs(exported.out_avals, prepared.traced.outputs, "returns")
+    try:
+        results = _host(jax.jit(exported.call)(*sample.inputs))
+    except Exception as error:
+        raise Refused(candidate_failure(error, "check")) from error
+    for position, (array, original) in enumerate(zip(sample.inputs, sample.originals, strict=True)):
+        if not _same_bytes(np.asarray(array), original):
+            _sample.clear()
+            refuse("check", "mismatch", f"the program changed input {position} in place")
+    return results
+
+
+def _require_specs(avals: Sequence[Any], expected: tuple[ArraySpec, ...], verb: str) -> None:
+    found = tuple(spec_of(aval) for aval in avals)
+    if found != expected:
+        refuse(
+            "check",
+            "output_spec",
+            f"the program {verb} ({', '.join(map(str, found))}) at check size,"
+            f" the reference ({', '.join(map(str, expected))})",
+            "return what the reference returns: same number, shapes and dtypes",
+        )
+
+
+def _host(results: Any) -> tuple[np.ndarray[Any, Any], ...]:
+    return tuple(np.asarray(array) for array in jax.tree.leaves(results))
+
+
+def _same_bytes(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    raw = np.dtype(np.uint8)
+    flat = (np.ascontiguousarray(x).reshape(-1).view(raw) for x in (a, b))
+    return bool(np.array_equal(*flat))
+
+
+def _pack(arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[Array, ...]:
+    return tuple(Array(spec_of(array), array.tobytes()) for array in arrays)

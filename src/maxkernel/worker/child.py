@@ -1,0 +1,77 @@
+"""What a forked child of the capture worker does: locks itself up, captures, writes one frame."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+import msgspec
+
+from maxkernel.types.messages import CaptureReply, CaptureRequest, FailureReply
+from maxkernel.worker import limits
+from maxkernel.worker.framing import write_frame
+
+OUTPUT_LIMIT = 4096
+"""Characters of the candidate's last prints that a reply carries."""
+
+
+class _Tail:
+    """A text stream that passes writes on to the parent and keeps the last of them."""
+
+    encoding = "utf-8"
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.kept = ""
+
+    def write(self, text: str) -> int:
+        self.kept = (self.kept + text)[-OUTPUT_LIMIT:]
+        os.write(self.fd, text.encode(errors="replace")[-OUTPUT_LIMIT:])
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+    def isatty(self) -> bool:
+        return False
+
+    def fileno(self) -> int:
+        return self.fd
+
+
+def become_candidate(request: CaptureRequest, reply: int, prints: int) -> NoReturn:
+    """Never returns: the process ends when its frame is written."""
+    status = 1
+    try:
+        replies, output = _only_pipes(reply, prints)
+        limits.limit_candidate(request.seconds, request.memory_bytes)
+        from maxkernel.worker.capture import capture
+
+        answer = capture(request)
+        if isinstance(answer, CaptureReply):
+            answer = CaptureReply(answer.artifact, output.kept)
+        write_frame(replies, _encode(answer))
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _encode(answer: CaptureReply | FailureReply) -> bytes:
+    return msgspec.msgpack.encode(answer)
+
+
+def _only_pipes(reply: int, prints: int) -> tuple[int, _Tail]:
+    """Descriptors: 0 is empty, 1 and 2 the output pipe, 3 the reply pipe, none else."""
+    reply, prints = os.dup(reply), os.dup(prints)
+    null = os.open(os.devnull, os.O_RDONLY)
+    high = [os.dup2(fd, 200 + i, inheritable=False) for i, fd in enumerate((null, prints, reply))]
+    os.dup2(high[0], 0)
+    os.dup2(high[1], 1)
+    os.dup2(high[1], 2)
+    os.dup2(high[2], 3)
+    os.closerange(4, 4096)
+    output = _Tail(1)
+    sys.stdin = open(0, closefd=False)
+    sys.stdout = sys.stderr = output  # type: ignore[assignment]
+    return 3, output

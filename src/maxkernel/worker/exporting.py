@@ -1,0 +1,41 @@
+"""Tracing and exporting for a TPU that is not there."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateUsage=false, reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import jax
+import jax.export
+from jax._src.mesh import AbstractDevice, AbstractMesh, use_abstract_mesh
+
+from maxkernel.targets import Target
+
+
+def on_target(target: Target) -> AbstractContextManager[Any]:
+    """A context in which kernels that ask for the TPU's generation are told `target`."""
+    device = AbstractDevice(target.device_kind, target.cores, "tpu")
+    return use_abstract_mesh(AbstractMesh((), (), abstract_device=device))
+
+
+def export_program(
+    function: Callable[..., Any], inputs: Sequence[jax.ShapeDtypeStruct], target: Target, to: str
+) -> bytes:
+    """`function` at these shapes as a serialised jax.export program for platform `to`."""
+    with on_target(target):
+        exported = jax.export.export(jax.jit(function), platforms=[to])(*inputs)
+        return bytes(exported.serialize())
+
+
+def evaluate(jaxpr: Any, consts: Sequence[Any]) -> Callable[..., list[Any]]:
+    """The function that a jaxpr stands for."""
+    from jax._src import core
+
+    def run(*arrays: Any) -> list[Any]:
+        return core.eval_jaxpr(jaxpr, consts, *arrays)
+
+    return run

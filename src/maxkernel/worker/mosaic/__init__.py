@@ -1,0 +1,24 @@
+"""Executes, on the CPU with numpy, the very program that is compiled for the TPU.
+
+`load` decodes a `jax.export` artifact and the Mosaic kernels inside it; `run` executes it block by
+block with the TPU's memory semantics: unwritten memory holds poison, DMAs land at their wait,
+accesses are checked for bounds and races. Anything not understood raises `Unsupported`.
+"""
+
+from maxkernel.worker.mosaic.artifact import Program as Program
+from maxkernel.worker.mosaic.artifact import load as load
+from maxkernel.worker.mosaic.dtypes import POISONS as POISONS
+from maxkernel.worker.mosaic.errors import BadArtifact as BadArtifact
+from maxkernel.worker.mosaic.errors import BrokenPromise as BrokenPromise
+from maxkernel.worker.mosaic.errors import Deadlock as Deadlock
+from maxkernel.worker.mosaic.errors import Exhausted as Exhausted
+from maxkernel.worker.mosaic.errors import MosaicError as MosaicError
+from maxkernel.worker.mosaic.errors import OutOfBounds as OutOfBounds
+from maxkernel.worker.mosaic.errors import Race as Race
+from maxkernel.worker.mosaic.errors import Unfinished as Unfinished
+from maxkernel.worker.mosaic.errors import Unsupported as Unsupported
+from maxkernel.worker.mosaic.errors import WrittenInput as WrittenInput
+from maxkernel.worker.mosaic.model import Kernel as Kernel
+from maxkernel.worker.mosaic.model import Options as Options
+from maxkernel.worker.mosaic.model import Window as Window
+from maxkernel.worker.mosaic.outer import run as run

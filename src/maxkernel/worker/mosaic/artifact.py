@@ -1,0 +1,126 @@
+"""Reads a serialised `jax.export` artifact for the TPU into a `Program`."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax.export
+from jaxlib.mlir import ir
+
+from maxkernel.types import ArraySpec
+from maxkernel.worker.mosaic.errors import BadArtifact, MosaicError
+from maxkernel.worker.mosaic.launch import Executable, compile_kernel
+from maxkernel.worker.mosaic.model import Kernel, Options
+from maxkernel.worker.mosaic.payload import read_kernel
+from maxkernel.worker.mosaic.read import Value, new_context
+
+TARGET = "tpu_custom_call"
+ARTIFACT_LIMIT = 256 << 20
+"""Largest artifact, bytes."""
+
+
+@dataclass(slots=True, eq=False)
+class Program:
+    """A deserialised artifact: its outer StableHLO module and the kernels inside.
+
+    `calls` maps the first result of every `tpu_custom_call` to its index in `kernels`.
+    """
+
+    module: ir.Module
+    context: ir.Context
+    kernels: tuple[Kernel, ...]
+    calls: dict[Value, int]
+    inputs: tuple[ArraySpec, ...]
+    outputs: tuple[ArraySpec, ...]
+    kept: tuple[int, ...]
+    """Which inputs the module's main function takes."""
+    functions: dict[str, ir.Operation]
+    executables: dict[tuple[int, Options], Executable] = field(
+        default_factory=dict[tuple[int, Options], Executable]
+    )
+    plans: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def executable(self, index: int, options: Options) -> Executable:
+        """The compiled kernel of this index; compiled once per options."""
+        key = (index, options)
+        if key not in self.executables:
+            self.executables[key] = compile_kernel(self.kernels[index], options)
+        return self.executables[key]
+
+
+def walk_operations(op: ir.Operation) -> Iterator[ir.Operation]:
+    """Every operation inside `op`, itself not included, outer before inner."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield inner.operation
+                yield from walk_operations(inner.operation)
+
+
+def target_of(op: ir.Operation) -> str:
+    """The target of a custom call; empty for any other operation."""
+    if op.name != "stablehlo.custom_call":
+        return ""
+    return ir.StringAttr(op.attributes["call_target_name"]).value
+
+
+def _spec(aval: Any) -> ArraySpec:
+    try:
+        return ArraySpec(tuple(int(n) for n in aval.shape), aval.dtype.name)
+    except Exception as error:
+        raise BadArtifact(f"an argument of unknown shape: {aval}") from error
+
+
+def load(artifact: bytes) -> Program:
+    """Deserialise an artifact and decode every kernel in it.
+
+    Raises `BadArtifact` when the bytes are not an artifact for one TPU device without effects, and
+    `Unsupported` when a kernel has a form that is not understood.
+    """
+    if len(artifact) > ARTIFACT_LIMIT:
+        raise BadArtifact(f"an artifact of more than {ARTIFACT_LIMIT >> 20} MiB")
+    try:
+        exported = jax.export.deserialize(bytearray(artifact))
+        text = exported.mlir_module()
+    except Exception as error:
+        raise BadArtifact(f"not a jax.export artifact: {str(error)[:500]}") from error
+    if tuple(exported.platforms) != ("tpu",) or exported.nr_devices != 1:
+        raise BadArtifact(f"an artifact for {exported.platforms} x {exported.nr_devices}")
+    if exported.ordered_effects or exported.unordered_effects:
+        raise BadArtifact("an artifact with side effects")
+    context = new_context()
+    module = ir.Module.parse(text, context=context)
+    functions = {
+        ir.StringAttr(f.operation.attributes["sym_name"]).value: f.operation
+        for f in module.body.operations
+    }
+    kernels: list[Kernel] = []
+    calls: dict[Value, int] = {}
+    for op in walk_operations(module.operation):
+        if target_of(op) == TARGET:
+            calls[op.results[0]] = len(kernels)
+            kernels.append(_kernel(op, context))
+    inputs = tuple(_spec(a) for a in exported.in_avals)
+    outputs = tuple(_spec(a) for a in exported.out_avals)
+    kept = tuple(exported.module_kept_var_idx)
+    if "main" not in functions or any(not 0 <= k < len(inputs) for k in kept):
+        raise BadArtifact("an artifact whose main function does not fit its signature")
+    return Program(module, context, tuple(kernels), calls, inputs, outputs, kept, functions)
+
+
+def _kernel(op: ir.Operation, context: ir.Context) -> Kernel:
+    if len(op.results) == 0:
+        raise BadArtifact("a kernel without results")
+    try:
+        return read_kernel(op, context)
+    except MosaicError as error:
+        name = op.attributes.get("kernel_name", "?")
+        error.kernel = error.kernel or str(name).strip('"')
+        raise

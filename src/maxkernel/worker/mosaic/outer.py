@@ -1,0 +1,202 @@
+"""Executes a whole program: XLA for the ordinary operations, the interpreter for the kernels.
+
+Every block of the outer program is cut at its kernels and at the control flow around them. The
+runs in between are compiled by XLA for the CPU (`segment`); loops and branches that contain
+kernels are walked here.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from maxkernel.worker.mosaic.artifact import TARGET, Program, target_of, walk_operations
+from maxkernel.worker.mosaic.dtypes import poisoned
+from maxkernel.worker.mosaic.errors import BadArtifact, Exhausted, Unsupported
+from maxkernel.worker.mosaic.launch import launch
+from maxkernel.worker.mosaic.memory import Array
+from maxkernel.worker.mosaic.model import Options
+from maxkernel.worker.mosaic.read import Value, location_of, read_type
+from maxkernel.worker.mosaic.segment import Segment, Values
+from maxkernel.worker.mosaic.simple import tensor_dtype
+
+Path = tuple[tuple[int, int], ...]
+_CONTROL = {"stablehlo.while", "stablehlo.case", "stablehlo.if", "func.call"}
+
+
+@dataclass(slots=True, eq=False)
+class Stop:
+    """A kernel or a control operation at position `at` of its block."""
+
+    op: ir.Operation
+    at: int
+
+
+Plan = list[Segment | Stop]
+
+
+def run(
+    program: Program,
+    inputs: Sequence[Any],
+    options: Options | None = None,
+    *,
+    ghosts: frozenset[int] = frozenset(),
+) -> list[Array]:
+    """Execute a program on arrays and return its results, in the order of its signature.
+
+    `ghosts` are kernels that are not run: their results hold poison, so that a program whose
+    results do not change with them is found out. Raises a `MosaicError`.
+    """
+    if len(inputs) != len(program.inputs):
+        raise BadArtifact(f"{len(inputs)} inputs for {len(program.inputs)}")
+    arrays = [np.asarray(a) for a in inputs]
+    for k, (array, spec) in enumerate(zip(arrays, program.inputs, strict=True)):
+        if array.shape != spec.shape or array.dtype.name != spec.dtype:
+            raise BadArtifact(f"input {k} is {array.dtype}{array.shape}, not {spec}")
+    return _Run(program, options or Options(), ghosts).call(
+        "main", [arrays[k] for k in program.kept]
+    )
+
+
+class _Run:
+    def __init__(self, program: Program, options: Options, ghosts: frozenset[int]) -> None:
+        self.program = program
+        self.options = options
+        self.ghosts = ghosts
+        self.fuel = options.steps
+        self.deadline = time.monotonic() + options.seconds
+
+    def call(self, name: str, arrays: Sequence[Array]) -> list[Array]:
+        names = list(self.program.functions)
+        if name not in self.program.functions:
+            raise BadArtifact(f"a call of {name}, which does not exist")
+        block = self.program.functions[name].regions[0].blocks[0]
+        return self.block(block, ((names.index(name), 0),), arrays, {})
+
+    def block(
+        self, block: ir.Block, path: Path, arrays: Sequence[Array], outside: Values
+    ) -> list[Array]:
+        """Run a block; `outside` holds the values of the blocks around it."""
+        self.tick()
+        values = dict(outside)
+        values.update(zip(block.arguments, arrays, strict=True))
+        for item in self.plan(block, path):
+            if isinstance(item, Segment):
+                item.execute(self.program.module, values)
+            else:
+                found = self.stop(item, path, values)
+                values.update(zip(item.op.results, found, strict=True))
+        last = list(block.operations)[-1].operation
+        return [values[v] for v in last.operands]
+
+    def tick(self) -> None:
+        self.fuel -= 1
+        if self.fuel < 0 or time.monotonic() > self.deadline:
+            raise Exhausted("the program around the kernels runs too long")
+
+    def plan(self, block: ir.Block, path: Path) -> Plan:
+        plans = self.program.plans
+        if path not in plans:
+            plans[path] = make_plan(self.program, block, path)
+        return plans[path]
+
+    def stop(self, stop: Stop, path: Path, values: Values) -> list[Array]:
+        op = stop.op
+        arrays = [values[v] for v in op.operands]
+        if op.name == "stablehlo.custom_call":
+            return self.kernel(op, arrays)
+        if op.name == "func.call":
+            return self.call(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, arrays)
+
+        def inner(region: int, given: Sequence[Array]) -> list[Array]:
+            block = op.regions[region].blocks[0]
+            return self.block(block, (*path, (stop.at, region)), given, values)
+
+        if op.name == "stablehlo.while":
+            while bool(inner(0, arrays)[0]):
+                arrays = inner(1, arrays)
+            return arrays
+        if op.name == "stablehlo.if":
+            return inner(0 if bool(arrays[0]) else 1, ())
+        branch = int(arrays[0])
+        return inner(branch if 0 <= branch < len(op.regions) else len(op.regions) - 1, ())
+
+    def kernel(self, op: ir.Operation, arrays: Sequence[Array]) -> list[Array]:
+        index = self.program.calls[op.results[0]]
+        if index in self.ghosts:
+            found = [
+                poisoned(t.shape, _dtype(t.element), self.options.poison)
+                for t in self.program.kernels[index].outputs
+            ]
+        else:
+            found = launch(self.program.executable(index, self.options), arrays)
+        return [
+            a.view(_dtype(t.element)) if a.dtype.itemsize == _dtype(t.element).itemsize else a
+            for a, t in zip(found, (read_type(v.type) for v in op.results), strict=True)
+        ]
+
+
+def _dtype(element: str) -> np.dtype[Any]:
+    found = tensor_dtype(element)
+    if found is None:
+        raise Unsupported(f"a kernel result of element type {element}")
+    return found
+
+
+def has_kernel(program: Program, op: ir.Operation, seen: frozenset[str] = frozenset()) -> bool:
+    """True when running the operation may run a kernel."""
+    for inner in (op, *walk_operations(op)):
+        if target_of(inner) == TARGET:
+            return True
+        if inner.name == "func.call":
+            name = ir.FlatSymbolRefAttr(inner.attributes["callee"]).value
+            if name in seen:
+                raise BadArtifact(f"function {name} calls itself")
+            callee = program.functions.get(name)
+            if callee is not None and has_kernel(program, callee, seen | {name}):
+                return True
+    return False
+
+
+def make_plan(program: Program, block: ir.Block, path: Path) -> Plan:
+    """Cut a block at its kernels and the control flow around them."""
+    operations = [op.operation for op in block.operations]
+    cuts = [k for k, op in enumerate(operations) if has_kernel(program, op)]
+    for k in cuts:
+        op = operations[k]
+        if op.name not in _CONTROL and target_of(op) != TARGET:
+            raise Unsupported("a kernel inside this", op=op.name, location=location_of(op))
+    plan: Plan = []
+    start = 0
+    for cut in (*cuts, len(operations) - 1):
+        if cut > start:
+            plan.append(_segment(block, path, operations, start, cut))
+        if cut != len(operations) - 1:
+            plan.append(Stop(operations[cut], cut))
+        start = cut + 1
+    return plan
+
+
+def _segment(
+    block: ir.Block, path: Path, operations: list[ir.Operation], first: int, last: int
+) -> Segment:
+    mine = operations[first:last]
+    everything = [op for top in mine for op in (top, *walk_operations(top))]
+    inside = {v for op in everything for v in op.results}
+    inside |= {a for op in everything for r in op.regions for b in r.blocks for a in b.arguments}
+    inputs: dict[Value, None] = {}
+    for op in everything:
+        inputs.update((v, None) for v in op.operands if v not in inside)
+    later = {
+        v for top in operations[last:] for op in (top, *walk_operations(top)) for v in op.operands
+    }
+    outputs = tuple(v for op in mine for v in op.results if v in later)
+    return Segment(block, path, first, last, tuple(inputs), outputs)
