@@ -7,20 +7,21 @@ are append-only; the other tables index them.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from maxkernel.errors import UsageError
+from maxkernel.store.claim import claim
 from maxkernel.store.schema import migrate
-from maxkernel.types import Budget, Design, Evaluation, Task
+from maxkernel.types import Budget, Design, Evaluation, Intent, Task
 
 T = TypeVar("T")
 
@@ -58,7 +59,7 @@ class RunFile:
         self.folder = folder
         self._lock = threading.RLock()
         self._listeners: list[Callable[[Event], None]] = []
-        self._driver = _claim(folder) if drive else None
+        self._driver = claim(folder) if drive else None
         path = folder / FILE_NAME
         self._db = sqlite3.connect(
             path, check_same_thread=False, isolation_level=None, timeout=30.0
@@ -132,28 +133,72 @@ class RunFile:
     def step(self, key: str, kind: type[T], make: Callable[[], T]) -> T:
         """The stored result of step `key`, or `make()`, stored before it is returned.
 
-        `kind` is the result's type; anything msgspec can encode.
+        `kind` is the result's type: anything msgspec can encode, but not None.
         """
-        with self._lock:
-            row = self._db.execute("SELECT body FROM steps WHERE key = ?", (key,)).fetchone()
-        if row is not None:
-            return msgspec.json.decode(row[0], type=kind)
+        known = self.recall(key, kind)
+        if known is not None:
+            return known
         value = make()
-        with self._lock, self._transaction():
+        self.remember(key, value)
+        return value
+
+    def recall(self, key: str, kind: type[T]) -> T | None:
+        """The stored result of step `key`, None when it has none."""
+        rows = self._rows("SELECT body FROM steps WHERE key = ?", key)
+        return msgspec.json.decode(rows[0][0], type=kind) if rows else None
+
+    def remember(self, key: str, value: Any) -> None:
+        """Stores the result of step `key`, which has none yet."""
+        with self._lock, self.batch():
             event = self._append("step", {"key": key})
             self._db.execute(
                 "INSERT INTO steps VALUES (?, ?, ?)",
                 (key, event.id, msgspec.json.encode(value)),
             )
         self._tell(event)
-        return value
+
+    @contextmanager
+    def batch(self) -> Generator[None]:
+        """Everything that is written inside is stored at once at the end, or not at all.
+
+        Other threads wait meanwhile. Batches may be nested; only the outermost one stores.
+        """
+        with self._lock:
+            if self._db.in_transaction:
+                yield
+                return
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def add_intent(self, intent: Intent) -> None:
+        """Stores an intent; one that is there already stays as it is."""
+        with self._lock:
+            if self._db.execute("SELECT 1 FROM intents WHERE id = ?", (intent.id,)).fetchone():
+                return
+            with self.batch():
+                event = self._append("intent", {"id": intent.id, "move": intent.move})
+                self._db.execute(
+                    "INSERT INTO intents VALUES (?, ?, ?)",
+                    (intent.id, event.id, msgspec.json.encode(intent)),
+                )
+        self._tell(event)
+
+    def intents(self) -> list[Intent]:
+        """All intents, oldest first."""
+        rows = self._rows("SELECT body FROM intents ORDER BY id")
+        return [msgspec.json.decode(row[0], type=Intent) for row in rows]
 
     def add_design(self, design: Design) -> None:
         """Stores a design; a design that is there already stays as it is."""
         with self._lock:
             if self._db.execute("SELECT 1 FROM designs WHERE id = ?", (design.id,)).fetchone():
                 return
-            with self._transaction():
+            with self.batch():
                 event = self._append("design", {"id": design.id, "move": design.move})
                 self._db.execute(
                     "INSERT INTO designs VALUES (?, ?, ?)",
@@ -172,7 +217,7 @@ class RunFile:
         with self._lock:
             if self.evaluation(digest) is not None:
                 return
-            with self._transaction():
+            with self.batch():
                 event = self._append("evaluation", _summary(design, evaluation))
                 self._db.execute(
                     "INSERT INTO evaluations VALUES (?, ?, ?, ?)",
@@ -201,14 +246,14 @@ class RunFile:
     def driven(self) -> bool:
         """True while some process drives this run."""
         try:
-            os.close(_claim(self.folder))
+            os.close(claim(self.folder))
         except UsageError:
             return True
         return False
 
     def spent_seconds(self) -> float:
         """Seconds that all sessions have driven this run, up to each one's last event."""
-        rows = self._rows("SELECT max(at) - min(at) FROM events GROUP BY session")
+        rows = self._rows("SELECT max(at) - min(at) FROM events WHERE session > 0 GROUP BY session")
         return float(sum(row[0] for row in rows))
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
@@ -230,20 +275,6 @@ class RunFile:
     def _next_session(self) -> int:
         return self._rows("SELECT coalesce(max(session), 0) + 1 FROM events")[0][0]
 
-    def _transaction(self) -> _Transaction:
-        return _Transaction(self._db)
-
-
-class _Transaction:
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-
-    def __enter__(self) -> None:
-        self._db.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        self._db.execute("COMMIT" if kind is None else "ROLLBACK")
-
 
 def _summary(design: int, evaluation: Evaluation) -> dict[str, Any]:
     failure, time = evaluation.failure, evaluation.time
@@ -255,17 +286,3 @@ def _summary(design: int, evaluation: Evaluation) -> dict[str, Any]:
         "seconds": time.seconds if time else None,
         "provenance": time.provenance if time else None,
     }
-
-
-def _claim(folder: Path) -> int:
-    """A lock on the run's folder that the kernel frees when this process ends, however it ends."""
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        raise UsageError(
-            f"{folder} is being driven by another process",
-            "wait for it or stop it; `maxkernel show` works meanwhile",
-        ) from error
-    return handle

@@ -37,6 +37,13 @@ MIGRATIONS = (
     CREATE TRIGGER events_fixed BEFORE UPDATE ON events
         BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
     """,
+    """
+    CREATE TABLE intents (
+        id INTEGER PRIMARY KEY,
+        event INTEGER NOT NULL REFERENCES events(id),
+        body BLOB NOT NULL
+    );
+    """,
 )
 
 

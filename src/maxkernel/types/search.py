@@ -45,6 +45,26 @@ class Design(msgspec.Struct, frozen=True):
     parents: tuple[int, ...] = ()
 
 
+class Intent(msgspec.Struct, frozen=True):
+    """A design that is meant to be written: a plan, and the move that leads to it.
+
+    `id` is also the id of the design that is written first for it; repairs get ids of their own.
+    """
+
+    id: int
+    plan: Plan
+    move: str
+    """`plan`, `refine ...`, `retune ...`, `merge`, `port ...`."""
+    parents: tuple[int, ...] = ()
+    """Designs that the move starts from: none, one, or two for a merge."""
+    gain: float = 0.0
+    """Expected ln(time of the first parent / time of this design); may be negative."""
+    source: str = ""
+    """The kernel itself where the move is a rewriting of the parent's source; else empty."""
+    tunables: dict[str, int | float | bool | str] = {}
+    """Constants to judge it with first; those that it does not declare are dropped."""
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """What became of one plan; planners read these to propose the next.
 
