@@ -1,5 +1,7 @@
 """Element types of MLIR as numpy dtypes, and the patterns that stand for memory never written."""
 
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from typing import Any, Literal

@@ -4,6 +4,8 @@ Integers wrap. Division by zero gives -1 (all ones when unsigned) and the divide
 shift by the width or more shifts everything out: what XLA defines.
 """
 
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
