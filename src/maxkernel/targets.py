@@ -40,11 +40,13 @@ class Target(msgspec.Struct, frozen=True):
     """Per core."""
     delay_slots: int
     """Branch delay slots of the scalar core (schedule format)."""
+    topology_options: tuple[tuple[str, str], ...] = ()
+    """More arguments of `get_topology_desc`; without them a v4 device is one TensorCore."""
 
 
 _TABLE = (
     Target("v4", "TPU v4", "v4:2x2x1", 2, 16777216, 1048576, 34400000000, 1.23e12,
-           2.75e14, 0.0, 0.0, 1.05e9, 128, 4, 1),
+           2.75e14, 0.0, 0.0, 1.05e9, 128, 4, 1, (("chip_config_name", "megacore"),)),
     Target("v5e", "TPU v5 lite", "v5e:2x2", 1, 134217728, 1048576, 17200000000, 8.2e11,
            1.97e14, 3.94e14, 0.0, 1.50e9, 128, 4, 4),
     Target("v5p", "TPU v5", "v5p:2x2x1", 2, 67108864, 1048576, 103000000000, 2.46e12,

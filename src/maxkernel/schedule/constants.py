@@ -41,6 +41,11 @@ _CLOCKS = {
 }
 
 
+def clock_named(name: str) -> Clock | None:
+    """The constants of the target of that name; None where there are none."""
+    return _CLOCKS.get(name)
+
+
 def clock_of(target: Target) -> Clock:
     """The constants for a target; without an entry, 85 % of its peak bandwidth and 0.7 us."""
     known = _CLOCKS.get(target.name)

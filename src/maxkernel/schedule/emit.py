@@ -38,7 +38,15 @@ _NAME = re.compile(r"[a-z]*\d+\Z")
 _SPACES = ("hbm", "vmem", "smem", "cmem")
 _SELECT = ("predicate", "on_true", "on_false")
 _REMOTE = ("vsyncadd.remote", "vsyncset.remote")
-_SPECIAL = ("sld", "scalar_parameter_address", "spop", "sdivrem.u32", "scalar_select", "vsyncmov")
+_SPECIAL = (
+    "sld",
+    "scalar_parameter_address",
+    "spop",
+    "vpop.sfrf",
+    "sdivrem.u32",
+    "scalar_select",
+    "vsyncmov",
+)
 
 
 class Emitter:
@@ -135,7 +143,7 @@ class Emitter:
         if op == "scalar_parameter_address":
             assert isinstance(item.operands[0], int)
             return str((self._context.parameters + item.operands[0] * SPACING) & MASK)
-        if op == "spop":
+        if op in ("spop", "vpop.sfrf"):
             return self._pop(item)
         if op == "sdivrem.u32":
             a, b = (self._value(operand) for operand in item.operands)
@@ -176,7 +184,7 @@ class Emitter:
             return self._call(item, offset)
         if op == "vdelay":
             return [f"t += {self._value(item.operands[0])}"]
-        if op in ("dma.done.wait", "vwait.ge"):
+        if op in ("dma.done.wait", "vwait.ge", "vwait.ge.trace"):
             flag, need = (self._value(operand) for operand in item.operands[:2])
             return [f"t += wait(t + {offset}, {flag}, {need}, (name, {at}))"]
         if op.startswith("dma."):
@@ -196,8 +204,6 @@ class Emitter:
         if op == "vsyncmov":
             variable = self._variable(item.result)
             return [f"{variable} = m.level(t + {offset}, {self._value(item.operands[0])})"]
-        if op == "vwait.ne":
-            return []
         return self._refuse(item)
 
     def _refuse(self, item: Instruction) -> list[str]:

@@ -49,6 +49,8 @@ class Hlo(msgspec.Struct, frozen=True):
             found = _COLLECTIVE.search(line)
             if found:
                 return f"%{name} ({found[1]})"
+            if '"has_communication":true' in line:
+                return f"%{name} (a kernel with remote copies or signals)"
         return ""
 
     def fingerprint(self, name: str) -> str:

@@ -14,6 +14,7 @@ M = 0xFFFFFFFF
 STEP = 512
 """Bytes of a step, the unit of contiguous pieces."""
 
+_SIGN = 0x80000000
 _MULTICAST = 0xFFFF
 """A flag number above this names a flag on each core: one read serves both (v5p)."""
 _LOCAL_FLAG = 0x1FFF
@@ -56,9 +57,10 @@ class SiteStats:
 class Machine:
     """One core and its DMA queue. Times are in cycles."""
 
-    def __init__(self, queue: DmaQueue, core: int, granule: int, fuel: int) -> None:
+    def __init__(self, queue: DmaQueue, core: int, paired: bool, granule: int, fuel: int) -> None:
         self.queue = queue
         self.core = core
+        self.paired = paired
         self.granule = granule
         self.fuel = fuel
         self.smem: dict[int, int] = {}
@@ -88,8 +90,8 @@ class Machine:
             )
 
     def remote(self, op: str) -> None:
-        """A signal to another core: the SparseCore's at top level, another chip's in a kernel."""
-        if not self.top_level:
+        """A signal to the other core, the SparseCore (at top level), or else to another chip."""
+        if not self.top_level and not self.paired:
             raise ScheduleError("collective", f"{self.scope}: {op} signals another chip")
 
     def guess(self, bundle: int) -> None:
@@ -142,6 +144,8 @@ class Machine:
     def wait(self, now: float, flag: int, need: int, place: tuple[str, int]) -> float:
         """Cycles until the flag reaches `need`; the flag keeps its level."""
         level = self.levels.get(flag, 0)
+        if need & _SIGN:
+            need -= 1 << 32
         if level >= need:
             return 0.0
         queue = self.pending.get(flag)
@@ -164,12 +168,12 @@ class Machine:
         return stall
 
     def _unmatched(self, place: tuple[str, int]) -> None:
-        if not self.top_level and not self.core:
+        if not self.top_level and not self.paired:
             self.assume(f"the wait at {place[1]:#x} has no matching copy; taken as satisfied")
 
     def add(self, flag: int, amount: int) -> None:
         """Adds a signed 32-bit amount to a flag."""
-        signed = amount - (1 << 32) if amount & 0x80000000 else amount
+        signed = amount - (1 << 32) if amount & _SIGN else amount
         self.levels[flag] = self.levels.get(flag, 0) + signed
 
     def set(self, flag: int, value: int) -> None:

@@ -17,6 +17,8 @@ class ScalarOperand(msgspec.Struct, frozen=True):
     values: tuple[int, ...]
 
 
+_PACKING = {"8": 4, "16": 2}
+
 Operands = Mapping[str, Sequence[Mapping[int, ScalarOperand]]]
 """Kernel name (of the `pallas_call`, or of the HLO op) -> for each such call of the program, in
 program order, its operands by position. One entry serves all calls of that name."""
@@ -25,19 +27,24 @@ program order, its operands by position. One entry serves all calls of that name
 def words(operand: ScalarOperand) -> tuple[int, ...]:
     """The operand's 32-bit words as they lie in scalar memory.
 
-    int32 and uint32 are row-major; 8-bit types pack four rows of a column into one word, in tiles
-    of 128 columns.
+    Rows are padded to tiles of 128 words. 8-bit types pack four rows of a matrix into one word,
+    16-bit types two, byte `row % 4` or half `row % 2`.
     """
-    if not operand.dtype.endswith("8"):
+    pack = _PACKING.get(operand.dtype.lstrip("ui").removeprefix("nt"), 1)
+    if not operand.shape:
         return tuple(value & M for value in operand.values)
-    columns = operand.shape[-1] if operand.shape else 1
-    rows = len(operand.values) // max(1, columns)
-    tiles = -(-columns // 128)
-    packed = [0] * (-(-rows // 4) * tiles * 128)
+    columns = operand.shape[-1]
+    rows = operand.shape[-2] if len(operand.shape) > 1 else 1
+    tiles, row_tiles = -(-columns // 128), -(-rows // pack)
+    matrices = len(operand.values) // max(1, rows * columns)
+    packed = [0] * (matrices * row_tiles * tiles * 128)
+    bits = 32 // pack
     for index, value in enumerate(operand.values):
         row, column = divmod(index, columns)
-        word = ((row // 4) * tiles + column // 128) * 128 + column % 128
-        packed[word] |= (value & 0xFF) << (8 * (row % 4))
+        matrix, row = divmod(row, rows)
+        tile = (matrix * row_tiles + row // pack) * tiles + column // 128
+        word = tile * 128 + column % 128
+        packed[word] |= (value & ((1 << bits) - 1)) << (bits * (row % pack))
     return tuple(packed)
 
 

@@ -58,10 +58,17 @@ class Core:
     """One core running one program, to be used once."""
 
     def __init__(
-        self, library: Library, queue: DmaQueue, core: int, granule: int, operands: Operands
+        self,
+        library: Library,
+        queue: DmaQueue,
+        core: int,
+        paired: bool,
+        granule: int,
+        operands: Operands,
     ) -> None:
+        """`paired`: the device has two cores, and this is core 0 or 1 of them."""
         self.library = library
-        self.machine = Machine(queue, core, granule, _FUEL)
+        self.machine = Machine(queue, core, paired, granule, _FUEL)
         self.machine.call = self._call
         self.ops: dict[str, OpRun] = {}
         self.cycles = 0.0

@@ -42,9 +42,8 @@ _COPIES = ("smov", "pmov", "spop.drf", "sphi")
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 IGNORED = (
-    "sfence", "cfence", "vtrace", "vsettm", "shalt.err", "set.rngseed", "vpush",
-    "compiler-scheduling-barrier", "vwait.ge.trace", "vwait.ne.trace", "vpush.ccrf",
-    "vpop.sfrf", "vpop.ccrf", "vpop.drf", "sphi", "vpush.sfrf", "snop",
+    "sfence", "cfence", "vsettm", "shalt.err", "set.rngseed", "vpush", "vpush.ccrf", "vpush.sfrf",
+    "compiler-scheduling-barrier", "vwait.ne.trace", "vwait.ne", "vpop.drf", "sphi", "snop",
 )  # fmt: skip
 """Instructions without an effect on scalar values, control flow or DMAs (their bundles count)."""
 

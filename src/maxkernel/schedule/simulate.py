@@ -36,24 +36,26 @@ def simulate(
     library = Library(dump, target.delay_slots)
     known: Operands = operands or {}
     if target.cores == 1:
-        return _result([_core(library, clock, 0, 1.0, known)], {}, target, clock, compiler)
-    cores = [_core(library, clock, 0, 1 / target.cores, known)]
+        return _result([_core(library, clock, 0, 1.0, False, known)], {}, target, clock, compiler)
+    cores = [_core(library, clock, 0, 1 / target.cores, True, known)]
     if not library.uses_cores:
         return _result(cores, {}, target, clock, compiler)
-    cores.append(_core(library, clock, 1, 1 / target.cores, known))
+    cores.append(_core(library, clock, 1, 1 / target.cores, True, known))
     alone = {name for name, op in cores[0].ops.items() if _idle(op, cores[1].ops.get(name))}
-    full = _core(library, clock, 0, 1.0, known).ops if alone else {}
+    full = _core(library, clock, 0, 1.0, True, known).ops if alone else {}
     return _result(cores, {name: full[name] for name in alone}, target, clock, compiler)
 
 
-def _core(library: Library, clock: Clock, number: int, share: float, known: Operands) -> Core:
+def _core(
+    library: Library, clock: Clock, number: int, share: float, paired: bool, known: Operands
+) -> Core:
     queue = DmaQueue(
         bandwidth=clock.bandwidth * share / clock.hz,
         latency=clock.latency * clock.hz,
         piece=clock.chunk_bytes,
         vmem=VMEM_BANDWIDTH / clock.hz,
     )
-    core = Core(library, queue, number, clock.granule, known)
+    core = Core(library, queue, number, paired, clock.granule, known)
     core.run()
     return core
 
