@@ -8,7 +8,7 @@ from maxkernel import tasks
 from maxkernel.api.runs import RunOptions, start_run
 from maxkernel.api.session import open_session
 from maxkernel.config import Settings
-from maxkernel.engineers import Team
+from maxkernel.engineers.team import Team
 from maxkernel.errors import UsageError
 from maxkernel.report import RunReport
 from maxkernel.search import Progress, Silent

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from maxkernel.api.session import Session
-from maxkernel.engineers import Team
+from maxkernel.engineers.team import Team
 from maxkernel.errors import UsageError
 from maxkernel.judge import Prepared
 from maxkernel.modes import Finish, run_auto
