@@ -1,0 +1,1 @@
+"""JaxBench: fifty TPU kernel tasks, `1p` to `50k`."""

@@ -1,0 +1,1 @@
+"""Twenty-four workloads of current open models, `w01` to `w24`."""
