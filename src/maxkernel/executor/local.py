@@ -16,7 +16,7 @@ import msgspec
 from maxkernel.config import Settings
 from maxkernel.executor.faults import closed_failure
 from maxkernel.executor.interpreter import PACKAGE, environment, probe
-from maxkernel.executor.pool import Limits, Pool
+from maxkernel.executor.pool import Decoder, Limits, Pool
 from maxkernel.executor.process import WorkerProcess
 from maxkernel.executor.stale import PREFIX, remove_stale
 from maxkernel.sandbox import Job, Sandbox, detect
@@ -118,7 +118,7 @@ class LocalExecutor:
             self._pools[kind].put(request, future)
         return future
 
-    def _pool(self, kind: Kind, size: int, decoder: msgspec.msgpack.Decoder[Reply]) -> Pool:
+    def _pool(self, kind: Kind, size: int, decoder: Decoder) -> Pool:
         start = functools.partial(self._start, kind)
         return Pool(kind, size, start, self._limits, decoder)
 

@@ -1,1 +1,1 @@
-"""The only code that imports jax. It runs in its own processes: `python -m maxkernel.worker KIND`."""
+"""The only code that imports jax, in its own processes: `python -m maxkernel.worker KIND`."""

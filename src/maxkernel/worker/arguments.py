@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from maxkernel.types.task import ArraySpec, Static
 from maxkernel.worker.failures import refuse, task_failure
@@ -56,7 +58,7 @@ def abstract_arguments(module: TaskModule, maker: Maker, name: str) -> Arguments
 
     def traced(key: Any) -> list[Any]:
         seen.append(split(module, maker(key), name))
-        return [a for a in seen[-1].arrays if isinstance(a, jax.core.Tracer)]
+        return [a for a in seen[-1].arrays if isinstance(a, Tracer)]
 
     try:
         with _strict_dtypes():
@@ -114,10 +116,10 @@ def split(module: TaskModule, made: Any, name: str) -> Arguments:
     return Arguments(tuple(arrays), statics)
 
 
-class _strict_dtypes(warnings.catch_warnings):
+@contextmanager
+def _strict_dtypes() -> Generator[None]:
     """jax answers a request for a 64-bit dtype with a warning and 32 bits: an error here."""
-
-    def __enter__(self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        super().__enter__()
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore")
         warnings.filterwarnings("error", message="Explicitly requested dtype")
+        yield

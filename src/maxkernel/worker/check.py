@@ -9,7 +9,10 @@ kept with what both gave, so that one more candidate costs only its own program.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import hashlib
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -64,6 +67,10 @@ class Sample:
     oracle: tuple[np.ndarray[Any, Any], ...]
 
 
+PROGRAMS_KEPT = 4
+"""Compiled candidates that a worker keeps: a winner is checked again on other seeds."""
+
+_programs: dict[str, Any] = {}
 _prepared: dict[str, Prepared] = {}
 _sample: dict[str, Sample] = {}
 
@@ -99,7 +106,7 @@ def oracle_values(request: OracleRequest) -> OracleReply:
 def warm_up() -> None:
     """Starts the CPU backend and imports what a first exported program needs."""
     exported = jax.export.export(jax.jit(jnp.sin), platforms=["cpu"])(jnp.zeros(()))
-    jax.block_until_ready(jax.jit(exported.call)(jnp.zeros(())))
+    jax.block_until_ready(_build(exported.call, [jnp.zeros(())])(jnp.zeros(())))
 
 
 def prepare(task: Task) -> Prepared:
@@ -108,6 +115,7 @@ def prepare(task: Task) -> Prepared:
     if found is None:
         _prepared.clear()
         _sample.clear()
+        _programs.clear()
         module = load(task)
         maker, name = (module.check, "check_inputs") if module.check else (module.full, "inputs")
         arguments = abstract_arguments(module, maker, name)
@@ -118,10 +126,10 @@ def prepare(task: Task) -> Prepared:
 
 
 def _compile(module: TaskModule, traced: Traced) -> Prepared:
-    structs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in traced.arguments.arrays]
+    inputs = traced.arguments.arrays
     plain = evaluate(traced.jaxpr.jaxpr, traced.jaxpr.consts)
     try:
-        reference = jax.jit(plain).lower(*structs).compile()
+        reference = _build(plain, inputs)
     except Exception as error:
         raise task_failure(
             error, module.task, "the reference cannot be compiled for the CPU", "reference"
@@ -129,15 +137,15 @@ def _compile(module: TaskModule, traced: Traced) -> Prepared:
     if work.flops(graph_of(traced.jaxpr)) <= FLOAT64_FLOPS_LIMIT:
         try:
             with jax.enable_x64(True):
-                oracle = jax.jit(promoted_function(traced.jaxpr, "float64")).lower(*structs)
-                return Prepared(module, traced, reference, oracle.compile(), "float64")
-        except Exception:  # noqa: S110 - some primitives exist only for small types
-            pass
+                oracle = _build(promoted_function(traced.jaxpr, "float64"), inputs)
+            return Prepared(module, traced, reference, oracle, "float64")
+        except Exception as error:
+            sys.stderr.write(f"no float64 oracle: {type(error).__name__}: {error}\n")
     try:
-        oracle = jax.jit(promoted_function(traced.jaxpr, "float32")).lower(*structs).compile()
+        oracle = _build(promoted_function(traced.jaxpr, "float32"), inputs)
     except Exception:
         with jax.default_matmul_precision("highest"):
-            oracle = jax.jit(plain).lower(*structs).compile()
+            oracle = _build(plain, inputs)
     return Prepared(module, traced, reference, oracle, "float32")
 
 
@@ -177,13 +185,10 @@ def _require_same(prepared: Prepared, arguments: Arguments, name: str) -> None:
 
 def _run(program: bytes, prepared: Prepared, sample: Sample) -> tuple[np.ndarray[Any, Any], ...]:
     try:
-        exported = jax.export.deserialize(bytearray(program))
-    except Exception as error:
-        raise Refused(candidate_failure(error, "check")) from error
-    _require_specs(exported.in_avals, prepared.traced.arguments.specs, "takes")
-    _require_specs(exported.out_avals, prepared.traced.outputs, "returns")
-    try:
-        results = _host(jax.jit(exported.call)(*sample.inputs))
+        compiled = _compiled(program, prepared)
+        results = _host(compiled(*sample.inputs))
+    except Refused:
+        raise
     except Exception as error:
         raise Refused(candidate_failure(error, "check")) from error
     for position, (array, original) in enumerate(zip(sample.inputs, sample.originals, strict=True)):
@@ -191,6 +196,37 @@ def _run(program: bytes, prepared: Prepared, sample: Sample) -> tuple[np.ndarray
             _sample.clear()
             refuse("check", "mismatch", f"the program changed input {position} in place")
     return results
+
+
+def _compiled(program: bytes, prepared: Prepared) -> Any:
+    """The candidate's program, compiled; the last ones are kept for further seeds."""
+    key = hashlib.sha256(program).hexdigest()
+    if key not in _programs:
+        exported = jax.export.deserialize(bytearray(program))
+        inputs = prepared.traced.arguments
+        _require_specs(exported.in_avals, inputs.specs, "takes")
+        _require_specs(exported.out_avals, prepared.traced.outputs, "returns")
+        while len(_programs) >= PROGRAMS_KEPT:
+            _programs.pop(next(iter(_programs)))
+        _programs[key] = _build(exported.call, inputs.arrays)
+    return _programs[key]
+
+
+def _build(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    """The function compiled for the CPU at the shapes of `inputs`."""
+    structs = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in inputs]
+    return jax.jit(function).lower(*structs).compile(_options())
+
+
+@functools.cache
+def _options() -> dict[str, bool | str]:
+    """Compiler options that halve the compile time of interpreted kernels, where they exist."""
+    options: dict[str, bool | str] = {"xla_cpu_use_fusion_emitters": False}
+    try:
+        jax.jit(jnp.sin).lower(jnp.zeros(())).compile(options)
+    except Exception:
+        return {}
+    return options
 
 
 def _require_specs(avals: Sequence[Any], expected: tuple[ArraySpec, ...], verb: str) -> None:
@@ -211,8 +247,8 @@ def _host(results: Any) -> tuple[np.ndarray[Any, Any], ...]:
 
 def _same_bytes(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
     raw = np.dtype(np.uint8)
-    flat = (np.ascontiguousarray(x).reshape(-1).view(raw) for x in (a, b))
-    return bool(np.array_equal(*flat))
+    first, second = (np.ascontiguousarray(x).reshape(-1).view(raw) for x in (a, b))
+    return bool(np.array_equal(first, second))
 
 
 def _pack(arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[Array, ...]:

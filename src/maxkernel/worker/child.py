@@ -8,8 +8,9 @@ from typing import NoReturn
 
 import msgspec
 
+from maxkernel.types.evaluation import Failure
 from maxkernel.types.messages import CaptureReply, CaptureRequest, FailureReply
-from maxkernel.worker import limits
+from maxkernel.worker import limits, seccomp
 from maxkernel.worker.framing import write_frame
 
 OUTPUT_LIMIT = 4096
@@ -45,16 +46,25 @@ def become_candidate(request: CaptureRequest, reply: int, prints: int) -> NoRetu
     status = 1
     try:
         replies, output = _only_pipes(reply, prints)
-        limits.limit_candidate(request.seconds, request.memory_bytes)
-        from maxkernel.worker.capture import capture
-
-        answer = capture(request)
+        answer = _confined(request)
         if isinstance(answer, CaptureReply):
             answer = CaptureReply(answer.artifact, output.kept)
         write_frame(replies, _encode(answer))
         status = 0
     finally:
         os._exit(status)
+
+
+def _confined(request: CaptureRequest) -> CaptureReply | FailureReply:
+    try:
+        limits.limit_candidate(request.seconds, request.memory_bytes)
+        seccomp.confine()
+    except OSError as error:
+        advice = "candidates run on Linux (x86-64, aarch64) with seccomp filters"
+        return FailureReply(Failure("capture", "environment", str(error), advice))
+    from maxkernel.worker.capture import capture
+
+    return capture(request)
 
 
 def _encode(answer: CaptureReply | FailureReply) -> bytes:
@@ -72,6 +82,5 @@ def _only_pipes(reply: int, prints: int) -> tuple[int, _Tail]:
     os.dup2(high[2], 3)
     os.closerange(4, 4096)
     output = _Tail(1)
-    sys.stdin = open(0, closefd=False)
     sys.stdout = sys.stderr = output  # type: ignore[assignment]
     return 3, output

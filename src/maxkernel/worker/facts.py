@@ -75,7 +75,7 @@ def _cut_zero_product(equation: Any) -> Any:
             zeros = [
                 other
                 if isinstance(other, core.Literal)
-                else core.Literal(np.zeros((), other.aval.dtype), core.get_aval(atom.val))
+                else core.Literal(np.zeros((), other.aval.dtype), atom.aval)
                 for other in equation.invars
             ]
             return equation.replace(invars=zeros)

@@ -44,6 +44,10 @@ def promoted_function(jaxpr: Any, wide: str) -> Callable[..., list[Any]]:
     return run
 
 
+def _dtype(atom: Any) -> Any:
+    return atom.aval.dtype
+
+
 class _Promotion:
     def __init__(self, wide: np.dtype[Any]) -> None:
         self.wide = wide
@@ -67,11 +71,11 @@ class _Promotion:
         inner = open_jaxpr(jaxpr)
         known: dict[Any, Any] = dict(zip(inner.invars, args, strict=True))
         for var, data in zip(inner.constvars, constants(jaxpr), strict=True):
-            known[var] = self.widen(jnp.asarray(data, var.aval.dtype))
+            known[var] = self.widen(jnp.asarray(data, _dtype(var)))
 
         def read(atom: Any) -> Any:
             if isinstance(atom, core.Literal):
-                return self.widen(jnp.asarray(atom.val, atom.aval.dtype))
+                return self.widen(jnp.asarray(atom.val, _dtype(atom)))
             return known[atom]
 
         for equation in inner.eqns:
@@ -125,11 +129,13 @@ class _Promotion:
         return params
 
     def _retraced(self, jaxpr: Any) -> Any:
-        avals = [
-            jax.ShapeDtypeStruct(v.aval.shape, self.promoted(v.aval.dtype))
-            for v in open_jaxpr(jaxpr).invars
-        ]
-        traced = jax.make_jaxpr(lambda *args: self.closed(jaxpr, args))(*avals)
+        avals: list[Any] = [var.aval for var in open_jaxpr(jaxpr).invars]
+        structs = [jax.ShapeDtypeStruct(aval.shape, self.promoted(aval.dtype)) for aval in avals]
+
+        def body(*args: Any) -> list[Any]:
+            return self.closed(jaxpr, args)
+
+        traced = jax.make_jaxpr(body)(*structs)
         return traced if isinstance(jaxpr, core.ClosedJaxpr) else traced.jaxpr
 
     def _scan(self, equation: Any, args: list[Any]) -> Sequence[Any]:
@@ -159,7 +165,10 @@ class _Promotion:
 
     def _cond(self, equation: Any, args: list[Any]) -> Sequence[Any]:
         def branch(jaxpr: Any) -> Callable[..., list[Any]]:
-            return lambda *operands: self.closed(jaxpr, operands)
+            def run(*operands: Any) -> list[Any]:
+                return self.closed(jaxpr, operands)
+
+            return run
 
         branches = [branch(jaxpr) for jaxpr in equation.params["branches"]]
         return jax.lax.switch(args[0], branches, *args[1:])

@@ -10,12 +10,13 @@ so that two seeds in one maker still give two independent streams.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 _secret: list[Any] = []
 _key, _prng_key = jax.random.key, jax.random.PRNGKey
@@ -29,11 +30,11 @@ def key_of(seed: int) -> Any:
 
 
 @contextmanager
-def fresh(secret: Any) -> Iterator[None]:
+def fresh(secret: Any) -> Generator[None]:
     """Draws inside come from the typed key `secret` instead of the seeds that the code names."""
     _secret.append(secret)
     try:
-        if not isinstance(secret, jax.core.Tracer):
+        if not isinstance(secret, Tracer):
             np.random.seed(_number(secret, 0))
         yield
     finally:
@@ -68,7 +69,7 @@ def _wrapped_prng_key(seed: Any, *args: Any, **options: Any) -> Any:
 
 
 def _numpy_seed(seed: Any) -> Any:
-    if not _secret or isinstance(_secret[-1], jax.core.Tracer):
+    if not _secret or isinstance(_secret[-1], Tracer):
         return seed
     return _number(_secret[-1], seed)
 

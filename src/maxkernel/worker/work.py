@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any, cast
 
 from maxkernel.types.graph import Graph, Node
-from maxkernel.types.task import ArraySpec
 
 _READERS_OF_PARTS = frozenset({"gather", "dynamic_slice", "slice"})
 
@@ -32,11 +32,6 @@ def widest(graph: Graph) -> int:
     sizes = [math.prod(value.shape) for value in graph.values]
     inner = [widest(body) for node in graph.nodes for body in node.bodies.values()]
     return max([*sizes, *inner, 0])
-
-
-def total_bytes(specs: tuple[ArraySpec, ...], widths: list[float]) -> float:
-    """Bytes of arrays whose elements take `widths` bytes."""
-    return sum(spec.size * width for spec, width in zip(specs, widths, strict=True))
 
 
 def _elements_read(graph: Graph, index: int) -> int:
@@ -70,16 +65,19 @@ def _dot_flops(graph: Graph, node: Node) -> float:
     left = graph.values[node.inputs[0]].shape
     if node.op == "ragged_dot":
         return 2.0 * out * left[-1]
-    numbers = node.params.get("dimension_numbers") or node.params["ragged_dot_dimension_numbers"]
+    numbers: Any = (
+        node.params.get("dimension_numbers") or node.params["ragged_dot_dimension_numbers"]
+    )
     if isinstance(numbers, dict):
-        numbers = numbers["dot_dimension_numbers"]  # pyright: ignore[reportUnknownVariableType]
-    contracted: list[int] = numbers[0][0]
+        numbers = cast(Any, numbers)["dot_dimension_numbers"]
+    contracted = cast(list[int], numbers[0][0])
     return 2.0 * out * math.prod(left[axis] for axis in contracted)
 
 
 def _conv_flops(graph: Graph, node: Node) -> float:
     out = math.prod(graph.values[node.outputs[0]].shape)
     kernel = graph.values[node.inputs[1]].shape
-    features = kernel[node.params["dimension_numbers"]["rhs_spec"][0]]
-    dilation = math.prod(node.params.get("lhs_dilation") or [1])
+    layout = cast(dict[str, list[int]], node.params["dimension_numbers"])
+    features = kernel[layout["rhs_spec"][0]]
+    dilation = math.prod(cast(list[int], node.params.get("lhs_dilation") or [1]))
     return 2.0 * out * math.prod(kernel) / features / dilation
