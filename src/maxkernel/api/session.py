@@ -39,6 +39,7 @@ def open_session(
     known = get_target(target)
     executor = local_executor(settings, allow_no_sandbox=unsafe_no_sandbox)
     cache = Cache(settings.cache_path) if use_cache else None
+    executor.warm()
     try:
         yield Session(executor, Judge(executor, known, settings, cache), known, settings)
     finally:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from maxkernel.engineers.roles import BudgetSpent, NoAnswer
 from maxkernel.search import Attempt, Context, expand, tune_design
 from maxkernel.types import Diagnosis, Evaluation, Outcome, Plan, Verdict
 
@@ -53,13 +54,16 @@ def run_auto(context: Context) -> Finish:
     while True:
         reason = _stop(context, state)
         if reason is not None:
-            break
-        plans = _plan(context, state)
+            return _finish(context, state, reason)
+        try:
+            plans = _plan(context, state)
+        except NoAnswer as error:
+            context.run.event("no answer", role="planner", message=error.message)
+            spent = isinstance(error, BudgetSpent)
+            return _finish(context, state, "budget" if spent else "no plan")
         if not plans:
-            reason = "no plan"
-            break
+            return _finish(context, state, "no plan")
         state = _round(context, state, plans)
-    return _finish(context, state, reason)
 
 
 def _stop(context: Context, state: _Round) -> Reason | None:
@@ -152,7 +156,7 @@ def _diagnose(context: Context, key: str, evaluation: Evaluation) -> Diagnosis |
 
 def _refused(attempt: Attempt) -> Outcome:
     failure = attempt.evaluation.failure if attempt.evaluation else None
-    text = f"{failure.stage}/{failure.kind}: {failure.message}" if failure else "not tried: budget"
+    text = f"{failure.stage}/{failure.kind}: {failure.message}" if failure else attempt.problem
     design = attempt.design.id if attempt.design else None
     return Outcome(attempt.plan, design, None, None, failure=text)
 

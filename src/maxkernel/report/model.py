@@ -130,7 +130,7 @@ def quote_time(time: Time | None) -> str:
         if seconds < 1e-3
         else (seconds, "s")
     )
-    error = f" +-{100 * time.expected_error:.0f} %" if time.expected_error else ""
+    error = f" ±{100 * time.expected_error:.0f} %" if time.expected_error else ""
     return f"{value:.4g} {unit} {time.provenance}{error}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from maxkernel.engineers.roles import NoAnswer
 from maxkernel.judge import read_source
 from maxkernel.search.context import Context
 from maxkernel.tuner import Tuned, tune
@@ -27,7 +28,9 @@ class Attempt(msgspec.Struct, frozen=True):
     plan: Plan
     design: Design | None
     evaluation: Evaluation | None
-    """None when the budget ended first."""
+    """None when the budget ended first, or nobody could write the kernel."""
+    problem: str = ""
+    """Why there is no evaluation."""
 
 
 def expand(context: Context, key: str, plan: Plan, parents: tuple[int, ...] = ()) -> Attempt:
@@ -36,12 +39,15 @@ def expand(context: Context, key: str, plan: Plan, parents: tuple[int, ...] = ()
     `key` names this expansion within the run, so that a resumed run finds its finished steps.
     """
     context.progress.stage("implement", None)
-    design = context.run.step(f"{key}/0", Design, lambda: _implement(context, plan, parents))
+    try:
+        design = context.run.step(f"{key}/0", Design, lambda: _implement(context, plan, parents))
+    except NoAnswer as error:
+        return Attempt(plan, None, None, error.message)
     for attempt in range(1, MAX_REPAIRS + 2):
         context.run.add_design(design)
         found = context.evaluate(design, [Candidate(design.source)])
         if not found:
-            return Attempt(plan, design, None)
+            return Attempt(plan, design, None, "not judged: the budget ended")
         failure = found[0].failure
         if failure is None or failure.kind in _ENVIRONMENT_KINDS or attempt > MAX_REPAIRS:
             return Attempt(plan, design, found[0])

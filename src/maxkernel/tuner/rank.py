@@ -25,13 +25,14 @@ def fits(facts: ArtifactFacts, target: Target) -> bool:
 
 
 def estimate(facts: ArtifactFacts, info: TaskInfo, target: Target) -> float:
-    """Seconds, for ranking only: max(traffic, arithmetic) + steps + filling the pipeline.
+    """Seconds, for ranking only: filling the pipeline, then the slower of traffic and work.
 
-    Where the traffic is not known (`moved_bytes` 0), the task's own inputs and outputs stand in.
+    The fixed cost of grid steps hides behind the DMAs like arithmetic does. Where the traffic is
+    not known (`moved_bytes` 0), the task's own inputs and outputs stand in.
     """
     bandwidth = ACHIEVED_BANDWIDTH * target.hbm_bandwidth
     moved = sum(call.moved_bytes for call in facts.pallas_calls) or info.io_bytes
     steps = sum(math.prod(max(1, n) for n in call.grid) for call in facts.pallas_calls)
     fill = sum(call.block_bytes for call in facts.pallas_calls) / bandwidth
-    work = max(moved / bandwidth, info.flops / target.bf16_flops)
-    return work + steps * STEP_SECONDS / target.cores + fill
+    work = info.flops / target.bf16_flops + steps * STEP_SECONDS / target.cores
+    return fill + max(moved / bandwidth, work)
