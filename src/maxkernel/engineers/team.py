@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from maxkernel.engineers.roles import Debugger, Implementer, Planner, Profiler, Tuner
+from maxkernel.engineers.roles import (
+    Debugger,
+    Explainer,
+    Implementer,
+    Mover,
+    Planner,
+    Profiler,
+    Tuner,
+)
 
 
 @dataclass(frozen=True)
@@ -16,6 +24,9 @@ class Team:
     debugger: Debugger
     tuner: Tuner
     profiler: Profiler
+    mover: Mover | None = None
+    explainer: Explainer | None = None
+    """Answers people's questions; None where only the built-in words are at hand."""
 
     @staticmethod
     def builtin() -> Team:
