@@ -20,6 +20,8 @@ VMEM_SHARE = 0.75
 """Of VMEM that a kernel may plan with; the rest is the compiler's."""
 BLOCK_BYTES = 2 << 20
 """Preferred size of one block: long DMAs, yet a short first and last step."""
+CHUNK_ELEMENTS = 1 << 17
+"""Elements of one chunk: enough independent work to hide the latency of each operation."""
 
 
 def plans(info: TaskInfo, program: Program, target: Target) -> list[Plan]:
@@ -47,19 +49,32 @@ def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> s
 
 
 def tunables(rows: RowProgram, target: Target) -> TunableSpace:
-    """Block heights by preference (largest power of two near BLOCK_BYTES first), chunk heights."""
+    """Block heights by preference (largest power of two near BLOCK_BYTES first), chunk heights.
+
+    Every chunk height divides every block height.
+    """
     _, cols = rows.shape
-    narrow = min(itemsize(o.use.dtype) for o in rows.operands)
-    chunk = 32 // narrow
-    per_row = _row_bytes(rows)
-    usable = target.vmem_bytes * VMEM_SHARE
+    tile = 32 // min(itemsize(o.use.dtype) for o in rows.operands)
+    chunk = tile
+    while chunk * 2 * cols <= CHUNK_ELEMENTS:
+        chunk *= 2
+    for chunks in ((chunk, 2 * chunk), (tile,)):
+        heights = _heights(rows, target, chunks[-1])
+        if heights:
+            return {"block_rows": heights, "chunk_rows": chunks}
+    return {"block_rows": (), "chunk_rows": (tile,)}
+
+
+def _heights(rows: RowProgram, target: Target, chunk: int) -> tuple[int, ...]:
+    """Powers of two times `chunk` that fit in VMEM with double buffering and chunk values."""
+    _, cols = rows.shape
     widest = max(itemsize(o.use.dtype) for o in rows.operands if o.role == "full") * cols
     best = chunk
     while best * 2 * widest <= BLOCK_BYTES and best < 4096:
         best *= 2
-    heights = [h for h in (best, best // 2, best * 2, best * 4) if h >= chunk and h % chunk == 0]
-    fitting = tuple(h for h in heights if 2 * h * per_row + 12 * chunk * cols * 4 <= usable)
-    return {"block_rows": fitting, "chunk_rows": (chunk, 2 * chunk)}
+    usable = target.vmem_bytes * VMEM_SHARE - 12 * chunk * cols * 4
+    heights = (best, best // 2, best * 2, best * 4)
+    return tuple(h for h in heights if h >= chunk and 2 * h * _row_bytes(rows) <= usable)
 
 
 def _row_bytes(rows: RowProgram) -> float:
