@@ -238,7 +238,7 @@ def viewable_loads(block: Block, last: dict[int, int], readonly: set[int]) -> se
     writes = [at for at, op in enumerate(block.ops) if effect_of(op) == "write"]
     found: set[int] = set()
     for at, op in enumerate(block.ops):
-        if effect_of(op) != "read" or not op.results:
+        if effect_of(op) != "read" or not op.results or not op.operands:
             continue
         end = last.get(op.results[0], at)
         between = [w for w in writes if at < w < end]

@@ -20,6 +20,7 @@ from maxkernel.worker.mosaic.errors import (
     WrittenInput,
 )
 from maxkernel.worker.mosaic.model import Options
+from maxkernel.worker.mosaic.packing import recast
 from maxkernel.worker.mosaic.syntax import DYNAMIC, Type
 
 Array = np.ndarray[Any, Any]
@@ -39,11 +40,25 @@ class Buffer:
 
 @dataclass(slots=True, eq=False)
 class Ref:
-    """A memref: a numpy view of a buffer, of element type `element`."""
+    """A memref: a numpy view of a buffer, of element type `element`.
+
+    For a ref that reinterprets another one's bits (`parent`), `array` holds positions in the
+    flattened reinterpretation instead of values; slices and reshapes work on it all the same.
+    """
 
     buffer: Buffer
     array: Array
     element: str
+    parent: Ref | None = None
+
+    def view(self, array: Array) -> Ref:
+        """A ref to a part of this one."""
+        return Ref(self.buffer, array, self.element, self.parent)
+
+    def reinterpreted(self) -> Array:
+        """Of a ref with a parent: the parent's elements recast, flat."""
+        assert self.parent is not None
+        return recast(self.parent.array, self.parent.element, self.element).reshape(-1)
 
 
 @dataclass(slots=True, eq=False)
@@ -157,6 +172,8 @@ class Machine:
 
     def start(self, source: Ref, target: Ref, semaphore: Semaphore, location: str) -> None:
         """Start a DMA; its bytes move now or at the wait, as the options say."""
+        if source.parent or target.parent:
+            raise Unsupported("a DMA of a ref whose element type was reinterpreted")
         if source.array.shape != target.array.shape or source.element != target.element:
             raise BadArtifact(
                 f"a DMA from {source.array.shape} {source.element} to "

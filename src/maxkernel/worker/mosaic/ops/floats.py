@@ -185,7 +185,7 @@ _ORDERED: dict[int, Callable[[Any, Any], Any]] = {
     3: np.greater_equal,
     4: np.less,
     5: np.less_equal,
-    6: lambda a, b: (a < b) | (a > b),
+    6: np.not_equal,
     7: lambda a, b: (a == a) & (b == b),
     8: lambda a, b: ~((a < b) | (a > b)),
     9: lambda a, b: ~(a <= b),
@@ -195,7 +195,11 @@ _ORDERED: dict[int, Callable[[Any, Any], Any]] = {
     13: np.not_equal,
     14: lambda a, b: (a != a) | (b != b),
 }
-"""MLIR's predicates, ordered (1-7) and unordered (8-14)."""
+"""MLIR's predicates, ordered (1-7) and unordered (8-14).
+
+Predicate 6, "ordered and not equal", is true for NaN: the compiler turns it into
+`vcmp.ne.f32.partialorder` (seen in the final bundles of a v6e kernel), and jax lowers `x != x` to
+it."""
 
 
 @handles("arith.cmpf")

@@ -12,6 +12,7 @@ from maxkernel.worker.mosaic.errors import BadArtifact, OutOfBounds, Unsupported
 from maxkernel.worker.mosaic.lower import Frame, Lowering, Step, handles
 from maxkernel.worker.mosaic.memory import Array, Machine, Ref, bounded
 from maxkernel.worker.mosaic.ops.casts import as_scalar
+from maxkernel.worker.mosaic.packing import recast
 from maxkernel.worker.mosaic.syntax import DYNAMIC, Op
 
 Locate = Callable[[Frame, Ref], Any]
@@ -75,7 +76,10 @@ def _load(
                 raise
             r[o] = poisoned(shape, dtype, poison)
             return
-        if ref.buffer.pending:
+        if ref.parent is not None:
+            r[0].reading(ref, ref.parent.array)
+            view = ref.reinterpreted()[view]
+        elif ref.buffer.pending:
             r[0].reading(ref, view)
         r[o] = view.copy() if copy else view
         if mask is not None:
@@ -123,6 +127,9 @@ def write(
     machine: Machine, ref: Ref, view: Array, value: Any, mask: Array | None, add: bool
 ) -> None:
     """Put a value into a view of a ref."""
+    if ref.parent is not None:
+        _write_recast(machine, ref, view, value, mask, add)
+        return
     if ref.buffer.pending or ref.buffer.readonly:
         machine.writing(ref, view)
     if add:
@@ -133,6 +140,21 @@ def write(
         view[...] = value
     else:
         np.copyto(view, value, where=mask)
+
+
+def _write_recast(
+    machine: Machine, ref: Ref, at: Array, value: Any, mask: Array | None, add: bool
+) -> None:
+    parent = ref.parent
+    assert parent is not None
+    machine.writing(ref, parent.array)
+    machine.reading(ref, parent.array)
+    flat = ref.reinterpreted()
+    old = flat[at]
+    new = value + old if add else value
+    flat[at] = new if mask is None else np.where(mask, new, old)
+    shape = recast(parent.array, parent.element, ref.element).shape
+    parent.array[...] = recast(flat.reshape(shape), ref.element, parent.element)
 
 
 @handles("vector.store", "tpu.strided_store", effect="write")
@@ -165,8 +187,10 @@ def load_scalar(op: Op, c: Lowering) -> Step:
     def step(r: Frame) -> None:
         ref: Ref = r[base]
         at = locate(r, ref)
+        if ref.parent is not None:
+            raise Unsupported("a scalar load from a ref whose element type was reinterpreted")
         if ref.buffer.pending:
-            r[0].reading(ref, ref.array[at][...])
+            r[0].reading(ref, ref.array[(*at, ...)])
         r[o] = as_scalar(ref.array[at], element)
 
     return step
@@ -195,8 +219,10 @@ def store_scalar(op: Op, c: Lowering) -> Step:
     def step(r: Frame) -> None:
         ref: Ref = r[base]
         at = locate(r, ref)
+        if ref.parent is not None:
+            raise Unsupported("a scalar store to a ref whose element type was reinterpreted")
         if ref.buffer.pending or ref.buffer.readonly:
-            r[0].writing(ref, ref.array[at][...])
+            r[0].writing(ref, ref.array[(*at, ...)])
         ref.array[at] = r[value]
 
     return step

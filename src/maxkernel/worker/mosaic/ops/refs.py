@@ -30,7 +30,7 @@ def slice_ref(op: Op, c: Lowering) -> Step:
                 raise OutOfBounds(f"a slice of {size} elements of {ref.buffer.name}")
             bounded(at, size, ref.array.shape[axis], axis, ref.buffer.name)
             index.append(slice(at, at + size))
-        r[o] = Ref(ref.buffer, ref.array[tuple(index)], ref.element)
+        r[o] = ref.view(ref.array[tuple(index)])
 
     return step
 
@@ -44,7 +44,7 @@ def squeeze_ref(op: Op, c: Lowering) -> Step:
 
     def step(r: Frame) -> None:
         ref: Ref = r[a]
-        r[o] = Ref(ref.buffer, ref.array[index], ref.element)
+        r[o] = ref.view(ref.array[index])
 
     return step
 
@@ -73,7 +73,7 @@ def reshape_ref(op: Op, c: Lowering) -> Step:
 
     def step(r: Frame) -> None:
         ref: Ref = r[a]
-        r[o] = Ref(ref.buffer, reshaped_view(ref.array, shape), ref.element)
+        r[o] = ref.view(reshaped_view(ref.array, shape))
 
     return step
 
@@ -84,6 +84,23 @@ def reshaped_view(array: Array, shape: tuple[int, ...]) -> Array:
     if found.size and not np.may_share_memory(found, array):
         raise Unsupported(f"a reshape of a strided ref from {array.shape} to {shape}")
     return found
+
+
+@handles("tpu.memref_bitcast", effect="read")
+def bitcast_ref(op: Op, c: Lowering) -> Step:
+    """The same memory as elements of another width."""
+    (a,), (o,) = op.operands, op.results
+    t = c.type(o)
+    if DYNAMIC in t.shape:
+        raise Unsupported("a bitcast of a ref of dynamic shape")
+
+    def step(r: Frame) -> None:
+        ref: Ref = r[a]
+        if ref.parent is not None:
+            raise Unsupported("a bitcast of a ref that is a bitcast itself")
+        r[o] = Ref(ref.buffer, np.arange(t.size).reshape(t.shape), t.element, ref)
+
+    return step
 
 
 @handles("tpu.erase_memref_layout", "tpu.assume_layout", "memref.cast", effect="read")

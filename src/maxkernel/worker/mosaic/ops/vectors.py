@@ -18,6 +18,7 @@ from maxkernel.worker.mosaic.dtypes import (
 from maxkernel.worker.mosaic.errors import OutOfBounds, Unsupported
 from maxkernel.worker.mosaic.lower import Frame, Lowering, Step, handles, splat_of
 from maxkernel.worker.mosaic.ops.integers import unsigned_view
+from maxkernel.worker.mosaic.packing import recast
 from maxkernel.worker.mosaic.syntax import Op, Type
 
 _REDUCTIONS: dict[str, Any] = {
@@ -143,33 +144,14 @@ def gather(op: Op, c: Lowering) -> Step:
 
 @handles("tpu.bitcast")
 def bitcast(op: Op, c: Lowering) -> Step:
-    """The same bits as elements of another width; narrow elements lie along the second minor
-    dimension, lowest bits first."""
+    """The same bits as elements of another width."""
     (a,), (o,) = op.operands, op.results
     source, target = c.type(a), c.type(o)
-    wide, narrow = bits(source.element), bits(target.element)
-    if min(wide, narrow) < 8:
-        raise Unsupported(f"a bitcast from {source} to {target}")
 
     def step(r: Frame) -> None:
-        r[o] = recast(r[a], numpy_dtype(target.element), target.shape)
+        r[o] = recast(r[a], source.element, target.element)
 
     return step
-
-
-def recast(x: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
-    """Sublane-packed bitcast of an array of at least two dimensions to `dtype`."""
-    size = x.dtype.itemsize
-    if size == dtype.itemsize:
-        return np.ascontiguousarray(x).view(dtype)
-    if size > dtype.itemsize:
-        ways = size // dtype.itemsize
-        parts = np.ascontiguousarray(x).view(dtype).reshape(*x.shape, ways)
-        return np.moveaxis(parts, -1, -2).reshape(shape)
-    ways = dtype.itemsize // size
-    rows = x.reshape(*x.shape[:-2], x.shape[-2] // ways, ways, x.shape[-1])
-    packed = np.ascontiguousarray(np.moveaxis(rows, -2, -1))
-    return packed.view(dtype).reshape(shape)
 
 
 @handles("tpu.pack_elementwise")
