@@ -1,19 +1,24 @@
-"""Identities and idioms: what several primitives together mean, and the cheaper way to say it."""
+"""Identities: simpler terms for what several primitives together mean."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from maxkernel.engineers.builtin.activations import activation, log, log1p, softplus
+from maxkernel.engineers.builtin.matching import (
+    Args,
+    match,
+    never_negative,
+    one_plus,
+    split_literal,
+)
 from maxkernel.engineers.builtin.terms import Term
 
 if TYPE_CHECKING:
     from maxkernel.engineers.builtin.build import Builder
 
-Args = tuple[int, ...]
 Rule = Callable[["Builder", Args, dict[str, Any]], "int | None"]
-
-_POSITIVE = frozenset({"exp", "exp2", "logistic", "softplus", "square", "abs", "sqrt", "rsqrt"})
 
 
 def simplify(b: Builder, op: str, args: Args, attrs: dict[str, Any]) -> int | None:
@@ -23,50 +28,6 @@ def simplify(b: Builder, op: str, args: Args, attrs: dict[str, Any]) -> int | No
         if found is not None:
             return found
     return None
-
-
-def never_negative(b: Builder, term: int) -> bool:
-    """Whether a term's value is known to be at least zero."""
-    t = b.program[term]
-    if t.op == "literal":
-        return t.attr("value") >= 0
-    if t.op in _POSITIVE:
-        return True
-    if t.op in ("sum", "mean", "amax", "amin", "max", "min", "add", "mul", "div"):
-        return all(never_negative(b, a) for a in t.args)
-    return False
-
-
-def match(b: Builder, term: int, op: str) -> Args | None:
-    """The arguments of a term if it is an `op`."""
-    t = b.program[term]
-    return t.args if t.op == op else None
-
-
-def split_literal(b: Builder, args: Args) -> tuple[int, float] | None:
-    """(other, value) when one of two arguments is a literal."""
-    for mine, other in (args, args[::-1]):
-        value = b.program.literal(mine)
-        if value is not None:
-            return other, float(value)
-    return None
-
-
-def factors(b: Builder, term: int) -> tuple[float, list[int]]:
-    """A product as a constant and its other factors."""
-    args = match(b, term, "mul")
-    if args is None:
-        value = b.program.literal(term)
-        return (1.0, [term]) if value is None else (float(value), [])
-    (c0, f0), (c1, f1) = factors(b, args[0]), factors(b, args[1])
-    return c0 * c1, f0 + f1
-
-
-def one_plus(b: Builder, term: int) -> int | None:
-    """x when the term is 1 + x."""
-    args = match(b, term, "add")
-    split = split_literal(b, args) if args else None
-    return split[0] if split and split[1] == 1.0 else None
 
 
 def _add(b: Builder, args: Args, attrs: dict[str, Any]) -> int | None:
@@ -79,7 +40,7 @@ def _add(b: Builder, args: Args, attrs: dict[str, Any]) -> int | None:
         negated = match(b, right, "neg")
         if negated:
             return b.apply("sub", (left, negated[0]))
-    return _softplus(b, args) or _literal_chain(b, "add", split)
+    return softplus(b, args) or _literal_chain(b, "add", split)
 
 
 def _literal_chain(b: Builder, op: str, split: tuple[int, float] | None) -> int | None:
@@ -92,21 +53,6 @@ def _literal_chain(b: Builder, op: str, split: tuple[int, float] | None) -> int 
         return None
     value = below[1] + split[1] if op == "add" else below[1] * split[1]
     return b.apply(op, (below[0], b.literal(value)))
-
-
-def _softplus(b: Builder, args: Args) -> int | None:
-    """max(x, 0) + log1p(exp(-|x|))."""
-    for left, right in (args, args[::-1]):
-        relu, log = match(b, left, "max"), match(b, right, "log1p")
-        split = split_literal(b, relu) if relu else None
-        if not (log and split and split[1] == 0):
-            continue
-        power = match(b, log[0], "exp")
-        minus = match(b, power[0], "neg") if power else None
-        size = match(b, minus[0], "abs") if minus else None
-        if size and size[0] == split[0]:
-            return b.raw("softplus", (split[0],))
-    return None
 
 
 def _sub(b: Builder, args: Args, attrs: dict[str, Any]) -> int | None:
@@ -137,7 +83,7 @@ def _mul(b: Builder, args: Args, attrs: dict[str, Any]) -> int | None:
         inverse = match(b, right, "div")
         if inverse and b.program.literal(inverse[0]) == 1.0:
             return b.apply("div", (left, inverse[1]))
-    return _activation(b, args)
+    return activation(b, args)
 
 
 def _mean(b: Builder, split: tuple[int, float]) -> int | None:
@@ -152,53 +98,6 @@ def _mean(b: Builder, split: tuple[int, float]) -> int | None:
     below = split_literal(b, t.args) if t.op == "mul" else None
     mean = _mean(b, (below[0], value)) if below else None
     return b.apply("mul", (mean, b.literal(below[1]))) if mean is not None and below else None
-
-
-def _activation(b: Builder, args: Args) -> int | None:
-    """silu, mish and tanh-GELU, whose other factor is the activation's own argument."""
-    for x, gate in (args, args[::-1]):
-        logistic, tanh = match(b, gate, "logistic"), match(b, gate, "tanh")
-        if logistic and logistic[0] == x:
-            return b.raw("silu", (x,))
-        plus = match(b, tanh[0], "softplus") if tanh else None
-        if plus and plus[0] == x:
-            return b.raw("mish", (x,))
-    return _gelu(b, args)
-
-
-def _gelu(b: Builder, args: Args) -> int | None:
-    """0.5 x (1 + tanh(scale (x + cubic x^3))), multiplied in any order."""
-    (c0, f0), (c1, f1) = factors(b, args[0]), factors(b, args[1])
-    rest = f0 + f1
-    if len(rest) != 2 or c0 * c1 != 0.5:
-        return None
-    for x, bracket in (tuple(rest), tuple(rest[::-1])):
-        inner = one_plus(b, bracket)
-        tanh = match(b, inner, "tanh") if inner is not None else None
-        constants = _gelu_argument(b, tanh[0], x) if tanh else None
-        if constants:
-            return b.raw("gelu", (x,), scale=constants[0], cubic=constants[1])
-    return None
-
-
-def _gelu_argument(b: Builder, term: int, x: int) -> tuple[float, float] | None:
-    """(scale, cubic) when the term is scale (x + cubic x^3) or scale x (1 + cubic x^2)."""
-    scale, rest = factors(b, term)
-    if len(rest) == 2 and x in rest:
-        other = rest[1] if rest[0] == x else rest[0]
-        inner = one_plus(b, other)
-        if inner is None:
-            return None
-        cubic, below = factors(b, inner)
-        return (scale, cubic) if below in ([b.raw("square", (x,))], [x, x]) else None
-    args = match(b, rest[0], "add") if len(rest) == 1 else None
-    if not args or x not in args:
-        return None
-    cubic, below = factors(b, args[1] if args[0] == x else args[0])
-    cube, square = b.raw("integer_pow", (x,), y=3), b.raw("square", (x,))
-    if below == [cube] or sorted(below) in ([x, x, x], sorted([x, square])):
-        return scale, cubic
-    return None
 
 
 def _div(b: Builder, args: Args, attrs: dict[str, Any]) -> int | None:
@@ -295,16 +194,6 @@ def _power(b: Builder, args: Args, attrs: dict[str, Any]) -> int | None:
     return None
 
 
-def _log1p(b: Builder, args: Args, attrs: dict[str, Any]) -> int | None:
-    power = match(b, args[0], "exp")
-    return b.raw("softplus", power) if power and not match(b, power[0], "neg") else None
-
-
-def _log(b: Builder, args: Args, attrs: dict[str, Any]) -> int | None:
-    inner = one_plus(b, args[0])
-    return _log1p(b, (inner,), attrs) if inner is not None else None
-
-
 _RULES: dict[str, tuple[Rule, ...]] = {
     "add": (_add,),
     "sub": (_sub,),
@@ -318,6 +207,6 @@ _RULES: dict[str, tuple[Rule, ...]] = {
     "abs": (_abs,),
     "pow": (_power,),
     "integer_pow": (_power,),
-    "log1p": (_log1p,),
-    "log": (_log,),
+    "log1p": (log1p,),
+    "log": (log,),
 }

@@ -68,7 +68,9 @@ def match(program: Program) -> RowProgram:
         for t in live
         if program[t].op == "input"
     )
-    outputs = tuple((out, _place_output(found, out)) for out in program.outputs)
+    outputs = tuple[tuple[Output, Role], ...](
+        (out, _place_output(found, out)) for out in program.outputs
+    )
     return RowProgram(program, found.rows, cols, operands, outputs)
 
 
