@@ -55,6 +55,7 @@ class Emitter:
     def __init__(self, program: Program, facts: Liveness, context: Context) -> None:
         self.name = program.name
         self.reads_core = False
+        self.scalars: list[int] = []
         self.names: set[str] = set()
         self.calls: list[str] = []
         self.sites: list[DmaSite] = []
@@ -139,7 +140,7 @@ class Emitter:
         if op == "sld":
             return self._load(item)
         if op.startswith("inlined_call_operand"):
-            return f"a[{item.operands[0]}] if len(a) > {item.operands[0]} else 0"
+            return self._operand(item)
         if op == "scalar_parameter_address":
             assert isinstance(item.operands[0], int)
             return str((self._context.parameters + item.operands[0] * SPACING) & MASK)
@@ -155,6 +156,13 @@ class Emitter:
         if op == "vsyncmov":
             return f"m.level(t + {offset}, {self._value(item.operands[0])})"
         return expression(op, [self._value(operand) for operand in item.operands])
+
+    def _operand(self, item: Instruction) -> str:
+        index = item.operands[0]
+        assert isinstance(index, int)
+        if item.op.endswith((".smem", "space>")):
+            self.scalars.append(index)
+        return f"a[{index}] if len(a) > {index} else 0"
 
     def _load(self, item: Instruction) -> str:
         if "core id" in item.note:

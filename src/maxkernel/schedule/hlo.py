@@ -15,6 +15,7 @@ _HEAD = re.compile(r"^(?:ENTRY )?%([\w.\-]+) \(.*\{\s*$")
 _NOISE = re.compile(
     r", (?:metadata|backend_config|frontend_attributes|sharding|operand_layout_constraints)="
 )
+_TILES = re.compile(r":T((?:\([\d,]+\))+)")
 _COLLECTIVE = re.compile(
     r" (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter|collective-broadcast"
     r"|send|recv)(?:-start)?\("
@@ -38,6 +39,16 @@ class Hlo(msgspec.Struct, frozen=True):
     def is_kernel(self, name: str) -> bool:
         """True for a Pallas (Mosaic) kernel."""
         return 'custom_call_target="tpu_custom_call"' in self.lines.get(name, "")
+
+    def tiles_of_operand(self, name: str, index: int) -> tuple[tuple[int, ...], ...]:
+        """The tiles of an operand's layout, largest first; empty where the text has none."""
+        call = re.search(r" [\w\-]+\(([^)]*)\)", self.lines.get(name, ""))
+        operands = re.findall(r"%([\w.\-]+)", call[1]) if call else []
+        if index >= len(operands):
+            return ()
+        layout = _TILES.search(self.lines.get(operands[index], "").split(" ", 1)[0])
+        tiles = re.findall(r"\(([\d,]+)\)", layout[1]) if layout else []
+        return tuple(tuple(int(edge) for edge in tile.split(",")) for tile in tiles)
 
     def prefetched(self, name: str) -> bool:
         """True for a copy whose data the previous execution of the program already fetched."""

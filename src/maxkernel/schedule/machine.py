@@ -78,7 +78,7 @@ class Machine:
         self.call: Call = _no_call
 
     def assume(self, text: str) -> None:
-        self.assumptions[f"{self.scope}: {text}" if self.scope else text] = None
+        self.assumptions[f"{self.scope or 'top-level program'}: {text}"] = None
 
     def burn(self) -> None:
         """Counts a backward branch; raises ScheduleError(`endless_loop`) at the limit."""
@@ -96,8 +96,7 @@ class Machine:
 
     def guess(self, bundle: int) -> None:
         """Notes that a branch whose condition depends on vector data was met."""
-        if not self.top_level:
-            self.assume(f"the branch at {bundle:#x} depends on data; taken as for zero, loops once")
+        self.assume(f"the branch at {bundle:#x} depends on data; taken as for zero, loops once")
 
     def dma(
         self,
@@ -132,12 +131,14 @@ class Machine:
             self._fill(source, destination, size // 4)
 
     def _fill(self, source: int, destination: int, words: int) -> None:
+        """Copies known words to scalar memory; VMEM addresses reach a DMA times sixteen."""
         for base, values in self.tables:
-            offset = (source - base) * (self.granule // 4)
-            if 0 <= offset < len(values):
-                for index, value in enumerate(values[offset : offset + words]):
-                    self.smem[destination + index] = value
-                return
+            for start in (base, base << 4 & M):
+                offset = (source - start) * (self.granule // 4)
+                if 0 <= offset < len(values):
+                    for index, value in enumerate(values[offset : offset + words]):
+                        self.smem[destination + index] = value
+                    return
         if not self.top_level:
             self.assume("a table in scalar memory is unknown and read as zeros")
 

@@ -26,14 +26,11 @@ _STEMS: dict[str, Unit] = {
         "vcvt vshll vshrl vshra vpack vunpack vmov vstv vlaneseq vcombine vfloor vceil vround "
         "vtrunc vmand vmor vmxor vmneg vmmov vmandn vmpackc vmunpackc vweird vrot vperm vclamps "
         "vbcast vnand vnor vmulhi vrem vdiv vaddc vsubc vmsel vreplicate vtie vcreate "
-        "vclamp-gez vaddm vsubm".split(),
+        "vclamp-gez vf32".split(),
         "valu",
     ),
 }
-_SCALAR = {
-    "vsyncadd", "vsyncpa", "vsyncset", "vsyncmov", "vwait", "vsettm", "vdelay", "vpush",
-}  # fmt: skip
-_SCALAR_POPS = ("vpop.sfrf", "vpop.drf")
+_SCALAR = ("vsync", "vwait", "vsettm", "vdelay", "vpush", "vpop.sfrf", "vpop.drf")
 _MATMUL = "vmatmul"
 
 
@@ -58,9 +55,7 @@ def is_vector(op: str) -> bool:
     """True for an instruction that works on vector registers only and so never steers control."""
     if op in ("cld", "cst"):
         return True
-    if not op.startswith("v"):
-        return False
-    return op.split(".", 1)[0] not in _SCALAR and not op.startswith(_SCALAR_POPS)
+    return op.startswith("v") and not op.startswith(_SCALAR)
 
 
 def is_matmul(op: str) -> bool:

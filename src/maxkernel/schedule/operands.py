@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from maxkernel.schedule.machine import M
-
 
 class ScalarOperand(msgspec.Struct, frozen=True):
     """One integer operand of a kernel: row-major values of a shape; () for a plain scalar."""
@@ -17,35 +15,49 @@ class ScalarOperand(msgspec.Struct, frozen=True):
     values: tuple[int, ...]
 
 
-_PACKING = {"8": 4, "16": 2}
+_BITS = {"int8": 8, "uint8": 8, "bool": 8, "int16": 16, "uint16": 16}
 
 Operands = Mapping[str, Sequence[Mapping[int, ScalarOperand]]]
 """Kernel name (of the `pallas_call`, or of the HLO op) -> for each such call of the program, in
 program order, its operands by position. One entry serves all calls of that name."""
 
 
-def words(operand: ScalarOperand) -> tuple[int, ...]:
-    """The operand's 32-bit words as they lie in scalar memory.
+def words(operand: ScalarOperand, tiles: Sequence[tuple[int, ...]] = ()) -> tuple[int, ...]:
+    """The operand's 32-bit words in the order of its tiled layout, `T(8,128)(4,1)` in HLO text.
 
-    Rows are padded to tiles of 128 words. 8-bit types pack four rows of a matrix into one word,
-    16-bit types two, byte `row % 4` or half `row % 2`.
+    Each tile splits the minor dimensions into tiles and places within them; 8- and 16-bit elements
+    that end up adjacent share a word, the first in its low bits.
     """
-    pack = _PACKING.get(operand.dtype.lstrip("ui").removeprefix("nt"), 1)
-    if not operand.shape:
-        return tuple(value & M for value in operand.values)
-    columns = operand.shape[-1]
-    rows = operand.shape[-2] if len(operand.shape) > 1 else 1
-    tiles, row_tiles = -(-columns // 128), -(-rows // pack)
-    matrices = len(operand.values) // max(1, rows * columns)
-    packed = [0] * (matrices * row_tiles * tiles * 128)
-    bits = 32 // pack
-    for index, value in enumerate(operand.values):
-        row, column = divmod(index, columns)
-        matrix, row = divmod(row, rows)
-        tile = (matrix * row_tiles + row // pack) * tiles + column // 128
-        word = tile * 128 + column % 128
-        packed[word] |= (value & ((1 << bits) - 1)) << (bits * (row % pack))
-    return tuple(packed)
+    bits = _BITS.get(operand.dtype, 32)
+    per_word = 32 // bits
+    packed: dict[int, int] = {}
+    mask = (1 << bits) - 1
+    for number, value in enumerate(operand.values):
+        place = _place(number, operand.shape, tiles)
+        word, slot = divmod(place, per_word)
+        packed[word] = packed.get(word, 0) | (value & mask) << (bits * slot)
+    return tuple(packed.get(word, 0) for word in range(max(packed, default=0) + 1))
+
+
+def _place(number: int, shape: tuple[int, ...], tiles: Sequence[tuple[int, ...]]) -> int:
+    """Position in memory of the element with that row-major number."""
+    sizes = list(shape)
+    where: list[int] = []
+    for size in reversed(sizes):
+        where.insert(0, number % size)
+        number //= size
+    for tile in tiles:
+        lead = len(sizes) - len(tile)
+        if lead < 0:
+            return _place(number, shape, ())
+        outer = [-(-size // edge) for size, edge in zip(sizes[lead:], tile, strict=True)]
+        split = [divmod(index, edge) for index, edge in zip(where[lead:], tile, strict=True)]
+        where = where[:lead] + [whole for whole, _ in split] + [rest for _, rest in split]
+        sizes = sizes[:lead] + outer + list(tile)
+    place = 0
+    for index, size in zip(where, sizes, strict=True):
+        place = place * size + index
+    return place
 
 
 def table_for(operands: Operands, name: str, earlier: Sequence[str]) -> Mapping[int, ScalarOperand]:

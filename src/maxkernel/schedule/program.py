@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from maxkernel.schedule.dma import DmaQueue
 from maxkernel.schedule.emit import SPACING, Context
 from maxkernel.schedule.folder import Dump
 from maxkernel.schedule.machine import Machine
 from maxkernel.schedule.opcodes import UNITS
-from maxkernel.schedule.operands import Operands, table_for, words
+from maxkernel.schedule.operands import Operands, ScalarOperand, table_for, words
 from maxkernel.schedule.problem import ScheduleError
 from maxkernel.schedule.text import Program, parse_program
 from maxkernel.schedule.translate import Executable, translate
@@ -129,23 +130,34 @@ class Core:
     def _given(self, name: str, operands: tuple[int, ...]) -> tuple[int, ...]:
         """The operands of a call, with known tables put where the kernel will read them."""
         known = table_for(self._operands, name, self.library.order_before(name))
-        if not known:
-            return operands
+        self._note_unknown(name, known)
         given = list(operands)
         for index, operand in known.items():
-            if index >= len(given):
-                continue
-            if not operand.shape:
-                given[index] = words(operand)[0]
-                continue
-            if self.library.space_of(name, index) == "smem":
-                for offset, word in enumerate(words(operand)):
-                    self.machine.smem[given[index] + offset] = word
-                continue
-            given[index] = self._next_operand
-            self.machine.tables.append((self._next_operand, words(operand)))
-            self._next_operand += SPACING
+            if index < len(given):
+                given[index] = self._placed(name, index, operand, given[index])
         return tuple(given)
+
+    def _placed(self, name: str, index: int, operand: ScalarOperand, address: int) -> int:
+        """Puts an operand where its kernel reads it; the value to pass for it."""
+        space = self.library.space_of(name, index)
+        data = words(operand, self.library.dump.hlo.tiles_of_operand(name, index))
+        if space.endswith("space>"):
+            return data[0]
+        if space == "smem":
+            for offset, word in enumerate(data):
+                self.machine.smem[address + offset] = word
+            return address
+        self._next_operand += SPACING
+        self.machine.tables.append((self._next_operand, data))
+        return self._next_operand
+
+    def _note_unknown(self, name: str, known: Mapping[int, ScalarOperand]) -> None:
+        executable = self.library.executable(name)
+        if executable is None or not self.library.dump.hlo.is_kernel(name):
+            return
+        for index in executable.scalars:
+            if index not in known:
+                self.machine.assume(f"operand {index} is unknown")
 
 
 class Library:

@@ -82,7 +82,7 @@ _LABEL = re.compile(r"/\*(\w+)=\*/")
 _COMMENT = re.compile(r"/\*((?:[^*/]|\*(?!/)|/(?!\*))*)\*/")
 _BUNDLE = re.compile(r"\s*(?:0x)?([0-9a-f]+)\s*(?:[A-Z]{2})?\s*: ?([ >]*)\{(.*)\}\s*(.*)$")
 _HEADER = re.compile(r"= control target key (?:start|end)|[A-Z]{2}: |\s*$")
-_INSTRUCTION = re.compile(r"\s*%(\w+) = ([\w.\-]+|inlined_call_operand\.<[^>]*>)(.*)$", re.DOTALL)
+_INSTRUCTION = re.compile(r"\s*%(\w+) = (inlined_call_operand\.<[^>]*>|[\w.\-]+)(.*)$", re.DOTALL)
 _KEPT = re.compile(r"`(\d+)`")
 _REGION = re.compile(r"(Start/End empty|Start|End) region (\d+)")
 _GUARD = re.compile(r"\((!?)%(p\d+)(?:_\w+)?(?:, ([^)]+))?\),?")
@@ -266,7 +266,7 @@ def _regions(bundles: Sequence[Bundle], name: str) -> dict[int, int]:
     for index, bundle in enumerate(bundles):
         for number in bundle.starts:
             regions.setdefault(number, index)
-    if 0 in regions and not any(0 in bundle.ends for bundle in bundles):
+    if 0 not in regions or not any(0 in bundle.ends for bundle in bundles):
         raise ScheduleError(
             "truncated", f"{name}: the text ends at bundle {len(bundles) - 1:#x}, inside region 0"
         )

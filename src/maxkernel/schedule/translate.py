@@ -32,6 +32,8 @@ class Executable(msgspec.Struct, frozen=True):
     sites: tuple[DmaSite, ...]
     allocations: int
     reads_core: bool
+    scalars: tuple[int, ...]
+    """Operands that are scalars, or lie in scalar memory, and matter."""
     unknown: dict[str, int]
 
 
@@ -47,7 +49,8 @@ def translate(program: Program, context: Context, delay_slots: int) -> Executabl
     return Executable(
         program, tuple(blocks), cast(Run, scope["run"]), tuple(emitter.calls),
         tuple(emitter.sites), emitter.allocations,
-        emitter.reads_core, dict(emitter.unknown),
+        emitter.reads_core,
+        tuple(emitter.scalars), dict(emitter.unknown),
     )  # fmt: skip
 
 
