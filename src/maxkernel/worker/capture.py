@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import jax
+import msgspec
 
 from maxkernel.targets import TARGETS, Target
-from maxkernel.types.artifact import Artifact
+from maxkernel.types.artifact import Artifact, ArtifactFacts
 from maxkernel.types.evaluation import Failure
 from maxkernel.types.messages import CaptureReply, CaptureRequest, FailureReply
 from maxkernel.types.task import ArraySpec, Static
@@ -20,8 +22,8 @@ from maxkernel.worker.arguments import bind
 from maxkernel.worker.candidate import import_candidate, kernel_function
 from maxkernel.worker.exporting import evaluate, export_program, on_target
 from maxkernel.worker.facts import facts_of
-from maxkernel.worker.failures import Refused, candidate_failure, refuse
-from maxkernel.worker.jaxprs import PALLAS, rewrite
+from maxkernel.worker.failures import CANDIDATE_FILE, Refused, candidate_failure, refuse
+from maxkernel.worker.jaxprs import PALLAS, line_of, rewrite
 from maxkernel.worker.specs import spec_of, struct_of, unusable
 
 
@@ -39,10 +41,12 @@ def capture(request: CaptureRequest) -> CaptureReply | FailureReply:
         module = import_candidate(request.source)
         kernel = kernel_function(module, request.tunables)
         full = _trace(kernel, request.inputs, request.statics, target)
+        facts = facts_of(full.jaxpr, full.outputs)
+        _refuse_hopeless(facts, target)
         tpu = _export(full.jaxpr, full, target, "tpu")
         check = _trace(kernel, request.check_inputs, request.check_statics, target)
         cpu = _export(rewrite(check.jaxpr, _interpreted), check, target, "cpu")
-        facts = facts_of(full.jaxpr, full.outputs, check.outputs)
+        facts = msgspec.structs.replace(facts, check_outputs=check.outputs)
         return CaptureReply(Artifact(tpu, cpu, facts))
     except Refused as refused:
         return FailureReply(refused.failure)
@@ -77,8 +81,40 @@ def _trace(
     return _Traced(jaxpr, tuple(spec_of(leaf) for leaf in leaves), structs)
 
 
+def _refuse_hopeless(facts: ArtifactFacts, target: Target) -> None:
+    """Refuses what cannot be exported or compiled, before minutes are spent on it."""
+    if facts.forbidden:
+        refuse(
+            "capture",
+            "callback",
+            f"the program uses {', '.join(facts.forbidden)}",
+            "a kernel may not call back to the host, print, or compute on the host",
+        )
+    for call in facts.pallas_calls:
+        needed = call.block_bytes + call.scratch_bytes
+        if needed > target.vmem_bytes:
+            refuse(
+                "capture",
+                "vmem",
+                f"pallas_call {call.name}: one set of blocks and scratch takes"
+                f" {needed / 2**20:.0f} MiB; a {target.name} core has"
+                f" {target.vmem_bytes / 2**20:.0f} MiB of VMEM",
+                "use smaller blocks: each is held twice to overlap copies with work",
+            )
+
+
 def _export(jaxpr: Any, traced: _Traced, target: Target, platform: str) -> bytes:
-    return export_program(evaluate(jaxpr.jaxpr, jaxpr.consts), traced.structs, target, platform)
+    function = evaluate(jaxpr.jaxpr, jaxpr.consts)
+    try:
+        return export_program(function, traced.structs, target, platform)
+    except Exception as error:
+        failure = candidate_failure(error, "capture")
+        primitive = re.search(r"primitive in Pallas TPU lowering[^:]*: (\w+)", str(error))
+        if failure.line is None and primitive:
+            line = line_of(jaxpr, primitive[1], CANDIDATE_FILE) or None
+            message = f"{CANDIDATE_FILE}:{line}: {failure.message}" if line else failure.message
+            failure = msgspec.structs.replace(failure, line=line, message=message)
+        raise Refused(failure) from error
 
 
 def _interpreted(equation: Any) -> Any:

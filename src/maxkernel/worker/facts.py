@@ -18,6 +18,7 @@ from jax._src.interpreters import partial_eval
 from maxkernel.types.artifact import ArtifactFacts, PallasCall
 from maxkernel.types.task import ArraySpec
 from maxkernel.worker.jaxprs import PALLAS, constants, equations, nested, open_jaxpr, rewrite
+from maxkernel.worker.traffic import fetches
 
 FORBIDDEN = frozenset(
     "pure_callback io_callback debug_callback debug_print infeed outfeed ffi_call custom_call "
@@ -26,18 +27,13 @@ FORBIDDEN = frozenset(
 )
 """Primitives that leave the device or choose the program by platform."""
 
-_SCRATCH_IN_VMEM = ("vmem", "smem")
 
-
-def facts_of(
-    jaxpr: Any, outputs: Sequence[ArraySpec], check_outputs: Sequence[ArraySpec]
-) -> ArtifactFacts:
-    """Facts of the full-size program, a closed jaxpr; nested jaxprs are included."""
+def facts_of(jaxpr: Any, outputs: Sequence[ArraySpec]) -> ArtifactFacts:
+    """Facts of the full-size program, a closed jaxpr with its outputs; nested ones included."""
     return ArtifactFacts(
         pallas_calls=_pallas_calls(jaxpr),
         outputs=tuple(outputs),
-        check_outputs=tuple(check_outputs),
-        forbidden=tuple(sorted(set(_forbidden(jaxpr)))),
+        forbidden=tuple(sorted(set(forbidden(jaxpr)))),
         constant_bytes=_constant_bytes(jaxpr),
         primitives=dict(Counter(eqn.primitive.name for eqn in equations(jaxpr))),
     )
@@ -85,24 +81,26 @@ def _cut_zero_product(equation: Any) -> Any:
 def _describe(equation: Any, reaches: bool) -> PallasCall:
     params = equation.params
     mapping = params["grid_mapping"]
-    blocks = tuple(_block_shape(block) for block in mapping.block_mappings)
-    sizes = [
-        math.prod(shape) * _itemsize(block.array_aval.dtype)
-        for block, shape in zip(mapping.block_mappings, blocks, strict=True)
-        if _in_vmem(block.block_aval)
-    ]
+    piped = [block for block in mapping.block_mappings if _is_pipelined(block)]
+    moves = [fetches(block, mapping.grid) for block in piped]
+    whole = len(piped) == len(mapping.block_mappings) and None not in moves
     scratch = [
         math.prod(aval.shape) * _itemsize(aval.dtype)
         for aval in mapping.scratch_avals
-        if str(getattr(aval, "memory_space", "")) in _SCRATCH_IN_VMEM
+        if str(getattr(aval, "memory_space", "")) == "vmem"
     ]
     name = params.get("name") or params["jaxpr"].debug_info.func_name
     return PallasCall(
         name=str(name),
         grid=tuple(n if isinstance(n, int) else -1 for n in mapping.grid),
-        blocks=blocks,
-        block_bytes=int(sum(sizes)),
+        blocks=tuple(_block_shape(block) for block in mapping.block_mappings),
+        block_bytes=int(sum(_block_bytes(block) for block in piped if _space(block) != "smem")),
         scratch_bytes=int(sum(scratch)),
+        moved_bytes=sum(
+            _block_bytes(block) * (count or 0)
+            for block, count in zip(piped, moves, strict=True)
+            if whole
+        ),
         reaches_output=reaches,
         interpret=bool(params["interpret"]),
     )
@@ -111,13 +109,22 @@ def _describe(equation: Any, reaches: bool) -> PallasCall:
 def _block_shape(block: Any) -> tuple[int, ...]:
     """Sizes of a block; a squeezed dimension counts 1."""
     return tuple(
-        size if isinstance(size, int) else int(getattr(size, "block_size", 1) or 1)
+        size if isinstance(size, int) else int(getattr(size, "block_size", None) or 1)
         for size in block.block_shape
     )
 
 
-def _in_vmem(aval: Any) -> bool:
-    return str(getattr(aval, "memory_space", "")) in ("default", "vmem", "None", "smem")
+def _block_bytes(block: Any) -> float:
+    return math.prod(_block_shape(block)) * _itemsize(block.array_aval.dtype)
+
+
+def _space(block: Any) -> str:
+    return str(getattr(block.block_aval, "memory_space", "default"))
+
+
+def _is_pipelined(block: Any) -> bool:
+    """Whether the pipeline copies blocks of the operand; pl.ANY and HBM refs stay in place."""
+    return _space(block) in ("default", "vmem", "smem")
 
 
 def _itemsize(dtype: Any) -> float:
@@ -127,7 +134,8 @@ def _itemsize(dtype: Any) -> float:
         return 0.0
 
 
-def _forbidden(jaxpr: Any) -> Iterator[str]:
+def forbidden(jaxpr: Any) -> Iterator[str]:
+    """What a program may not hold: callbacks, effects, work on the host. With repetitions."""
     for effect in jaxpr.effects:
         yield f"effect {type(effect).__name__}"
     for equation in equations(jaxpr, inside_pallas=True):

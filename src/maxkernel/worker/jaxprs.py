@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jax._src import core
+from jax._src import core, source_info_util
 
 PALLAS = "pallas_call"
 
@@ -44,6 +44,21 @@ def equations(jaxpr: Any, inside_pallas: bool = False) -> Iterator[Any]:
         if equation.primitive.name != PALLAS or inside_pallas:
             for _, inner in nested(equation):
                 yield from equations(inner, inside_pallas)
+
+
+def line_of(jaxpr: Any, primitive: str, file: str) -> int | None:
+    """Line of `file` from which the first equation of this primitive comes, in kernels too.
+
+    Inside a library function it is the line of the call.
+    """
+    for equation in open_jaxpr(jaxpr).eqns:
+        found = [line_of(inner, primitive, file) for _, inner in nested(equation)]
+        inside = [line for line in found if line is not None]
+        if equation.primitive.name == primitive or inside:
+            frames = source_info_util.user_frames(equation.source_info.traceback)
+            own = [int(frame.start_line) for frame in frames if frame.file_name == file]
+            return next((line for line in (*inside, *own) if line), 0)
+    return None
 
 
 def rewrite(jaxpr: Any, change: Callable[[Any], Any]) -> Any:
