@@ -74,10 +74,12 @@ class CommandLine:
 
     folder: Path
     environment: dict[str, str]
+    prefix: tuple[str, ...] = ()
+    """Put before every command."""
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [str(Path(sys.executable).with_name("maxkernel")), *arguments],
+            [*self.prefix, str(Path(sys.executable).with_name("maxkernel")), *arguments],
             cwd=self.folder,
             env=self.environment,
             stdout=subprocess.PIPE,
