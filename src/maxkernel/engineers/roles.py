@@ -7,10 +7,12 @@ from typing import Protocol, runtime_checkable
 from maxkernel.errors import MaxkernelError
 from maxkernel.targets import Target
 from maxkernel.types import (
+    Design,
     Diagnosis,
     Evaluation,
     Failure,
     InputCase,
+    Move,
     Outcome,
     Plan,
     ProgramTime,
@@ -82,6 +84,27 @@ class SourceProfiler(Protocol):
         self, info: TaskInfo, plan: Plan, source: str, program: ProgramTime, target: Target
     ) -> Diagnosis:
         """As `Profiler.diagnose`, with the cause in the source and what to do about it."""
+        ...
+
+
+class Mover(Protocol):
+    """Knows what can be done to a kernel that works, and when it pays. Optional."""
+
+    def moves(
+        self,
+        info: TaskInfo,
+        design: Design,
+        evaluation: Evaluation,
+        diagnosis: Diagnosis | None,
+        target: Target,
+    ) -> list[Move]:
+        """Moves that apply to this design at its best constants, the best first."""
+        ...
+
+    def merges(
+        self, info: TaskInfo, design: Design, others: tuple[Design, ...], target: Target
+    ) -> list[tuple[Design, Move]]:
+        """Moves that join what is good in this design and in one of the others, with that one."""
         ...
 
 

@@ -116,9 +116,16 @@ class Judge:
         )
 
     def evaluate(
-        self, prepared: Prepared, candidate: Candidate, on_stage: OnStage = lambda _: None
+        self,
+        prepared: Prepared,
+        candidate: Candidate,
+        on_stage: OnStage = lambda _: None,
+        captured: Artifact | Failure | None = None,
     ) -> Evaluation:
-        """Everything there is to find about a candidate. Never raises for a candidate's fault."""
+        """Everything there is to find about a candidate. Never raises for a candidate's fault.
+
+        `captured` is what `capture` answered for it, where the caller has asked already.
+        """
         evaluation = Evaluation(
             candidate=candidate,
             task=prepared.task.digest,
@@ -127,7 +134,9 @@ class Judge:
         )
         on_stage("capture")
         started = time.perf_counter()
-        artifact, cached = self.capture(prepared, candidate)
+        artifact, cached = (
+            (captured, False) if captured is not None else self.capture(prepared, candidate)
+        )
         evaluation = _spent(evaluation, "capture", started, cached)
         if isinstance(artifact, Failure):
             return msgspec.structs.replace(evaluation, failure=artifact)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Literal
 
 import msgspec
 
 from maxkernel.engineers.roles import BudgetSpent, NoAnswer
+from maxkernel.modes.finish import Finish, Reason, finish
 from maxkernel.search import Attempt, Context, expand, tune_design
-from maxkernel.types import Diagnosis, Evaluation, Outcome, Plan, Verdict
+from maxkernel.types import Diagnosis, Evaluation, Outcome, Plan
 
 PLANS_PER_ROUND = 4
 """Plans that are tried with default constants before the best of them is tuned."""
@@ -20,24 +20,6 @@ WORTH_TUNING = 1.25
 
 GAIN = 0.005
 """Smallest relative gain of a round that counts as progress."""
-
-Reason = Literal["budget", "roofline", "no gain", "no plan", "stopped"]
-
-
-class Finish(msgspec.Struct, frozen=True):
-    """How a run ended."""
-
-    outcome: Literal["faster", "xla", "none"]
-    """`faster`: the winner beats XLA beyond the clock's error; `xla`: kernels were accepted but
-    none is faster; `none`: no kernel was accepted."""
-    reason: Reason
-    best: Verdict | None
-    """The best accepted kernel, whether or not it beats XLA."""
-    design: int | None
-    confirmed: bool
-    """The winner passed further checks on fresh inputs."""
-    explanation: str = ""
-    """What the best kernel does and what limits it."""
 
 
 class _Round(msgspec.Struct, frozen=True):
@@ -52,17 +34,17 @@ def run_auto(context: Context) -> Finish:
     """Runs until the budget, the roofline, or the end of ideas. Resumes where it was killed."""
     state = _Round(0)
     while True:
-        reason = _stop(context, state)
+        reason, explain = _stop(context, state), partial(_explain, context, state)
         if reason is not None:
-            return _finish(context, state, reason)
+            return finish(context, reason, explain)
         try:
             plans = _plan(context, state)
         except NoAnswer as error:
             context.run.event("no answer", role="planner", message=error.message)
             spent = isinstance(error, BudgetSpent)
-            return _finish(context, state, "budget" if spent else "no plan")
+            return finish(context, "budget" if spent else "no plan", explain)
         if not plans:
-            return _finish(context, state, "no plan")
+            return finish(context, "no plan", explain)
         state = _round(context, state, plans)
 
 
@@ -159,22 +141,6 @@ def _refused(attempt: Attempt) -> Outcome:
     text = f"{failure.stage}/{failure.kind}: {failure.message}" if failure else attempt.problem
     design = attempt.design.id if attempt.design else None
     return Outcome(attempt.plan, design, None, None, failure=text)
-
-
-def _finish(context: Context, state: _Round, reason: Reason) -> Finish:
-    """Confirms the fastest kernel on fresh inputs; one that fails makes way for the next."""
-    accepted = [(d, e) for d, e in context.run.evaluations() if e.accepted]
-    for design, evaluation in sorted(accepted, key=lambda pair: _time(pair[1])):
-        verdict = context.judge.verdict(context.prepared, evaluation)
-        explanation = _explain(context, state, design)
-        if not verdict.faster:
-            return Finish("xla", reason, verdict, design, False, explanation)
-        context.progress.stage("confirm", design)
-        failure = context.judge.confirm(context.prepared, evaluation.candidate)
-        if failure is None:
-            return Finish("faster", reason, verdict, design, True, explanation)
-        context.run.event("unconfirmed", design=design, failure=failure.message)
-    return Finish("none", reason, None, None, False)
 
 
 def _explain(context: Context, state: _Round, design: int) -> str:

@@ -66,8 +66,8 @@ class Context:
         self._started = time.monotonic()
         self._spent_before = self.run.spent_seconds()
         self._evaluations = len(self.run.evaluations())
-        first = max((design.id for design in self.run.designs()), default=0) + 1
-        self._ids = itertools.count(first)
+        taken = [d.id for d in self.run.designs()] + [i.id for i in self.run.intents()]
+        self._ids = itertools.count(max(taken, default=0) + 1)
 
     def seconds_used(self) -> float:
         """Seconds that this run has been driven for, earlier sessions included."""

@@ -3,6 +3,6 @@
 from maxkernel.store.listing import RunSummary as RunSummary
 from maxkernel.store.listing import find_run as find_run
 from maxkernel.store.listing import list_runs as list_runs
-from maxkernel.store.runfile import Event as Event
+from maxkernel.store.records import Event as Event
+from maxkernel.store.records import RunHeader as RunHeader
 from maxkernel.store.runfile import RunFile as RunFile
-from maxkernel.store.runfile import RunHeader as RunHeader

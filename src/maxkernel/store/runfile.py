@@ -20,36 +20,14 @@ import msgspec
 
 from maxkernel.errors import UsageError
 from maxkernel.store.claim import claim
+from maxkernel.store.records import Event as Event
+from maxkernel.store.records import RunHeader as RunHeader
 from maxkernel.store.schema import migrate
-from maxkernel.types import Budget, Design, Evaluation, Intent, Task
+from maxkernel.types import Design, Evaluation, Intent
 
 T = TypeVar("T")
 
 FILE_NAME = "run.sqlite"
-
-
-class RunHeader(msgspec.Struct, frozen=True):
-    """What a run is about; written once."""
-
-    run: str
-    task: Task
-    target: str
-    mode: str
-    budget: Budget
-    versions: dict[str, str]
-    created: float
-    """Unix time, seconds."""
-    options: dict[str, Any] = {}
-
-
-class Event(msgspec.Struct, frozen=True):
-    """One line of the run's history."""
-
-    id: int
-    at: float
-    session: int
-    kind: str
-    body: dict[str, Any]
 
 
 class RunFile:
@@ -157,6 +135,12 @@ class RunFile:
             )
         self._tell(event)
 
+    def amend(self, key: str, value: Any) -> None:
+        """Replaces the result of step `key`, once other tables hold what was bulky in it."""
+        with self._lock:
+            body = msgspec.json.encode(value)
+            self._db.execute("UPDATE steps SET body = ? WHERE key = ?", (body, key))
+
     @contextmanager
     def batch(self) -> Generator[None]:
         """Everything that is written inside is stored at once at the end, or not at all.
@@ -188,6 +172,11 @@ class RunFile:
                 )
         self._tell(event)
 
+    def intent(self, id: int) -> Intent | None:
+        """One intent."""
+        rows = self._rows("SELECT body FROM intents WHERE id = ?", id)
+        return msgspec.json.decode(rows[0][0], type=Intent) if rows else None
+
     def intents(self) -> list[Intent]:
         """All intents, oldest first."""
         rows = self._rows("SELECT body FROM intents ORDER BY id")
@@ -210,6 +199,11 @@ class RunFile:
         """All designs, oldest first."""
         rows = self._rows("SELECT body FROM designs ORDER BY id")
         return [msgspec.json.decode(row[0], type=Design) for row in rows]
+
+    def design(self, id: int) -> Design | None:
+        """One design."""
+        rows = self._rows("SELECT body FROM designs WHERE id = ?", id)
+        return msgspec.json.decode(rows[0][0], type=Design) if rows else None
 
     def add_evaluation(self, design: int, evaluation: Evaluation) -> None:
         """Stores what the judge found about a candidate; each candidate counts once."""

@@ -29,6 +29,7 @@ from maxkernel.types.search import Diagnosis as Diagnosis
 from maxkernel.types.search import Fill as Fill
 from maxkernel.types.search import InputCase as InputCase
 from maxkernel.types.search import Intent as Intent
+from maxkernel.types.search import Move as Move
 from maxkernel.types.search import Outcome as Outcome
 from maxkernel.types.search import Plan as Plan
 from maxkernel.types.task import ArraySpec as ArraySpec

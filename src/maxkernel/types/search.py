@@ -54,7 +54,7 @@ class Intent(msgspec.Struct, frozen=True):
     id: int
     plan: Plan
     move: str
-    """`plan`, `refine ...`, `retune ...`, `merge`, `port ...`."""
+    """`plan`, or the kind of move and what it does: `refine: ...`, `retune: ...`, `merge: ...`."""
     parents: tuple[int, ...] = ()
     """Designs that the move starts from: none, one, or two for a merge."""
     gain: float = 0.0
@@ -63,6 +63,18 @@ class Intent(msgspec.Struct, frozen=True):
     """The kernel itself where the move is a rewriting of the parent's source; else empty."""
     tunables: dict[str, int | float | bool | str] = {}
     """Constants to judge it with first; those that it does not declare are dropped."""
+
+
+class Move(msgspec.Struct, frozen=True):
+    """A step from one design to another that an engineer proposes."""
+
+    name: str
+    """What is done, the kind of move first: `refine: unroll the row loop 4 times`."""
+    plan: Plan
+    gain: float = 0.0
+    """Expected ln(time before / time after), for ranking only."""
+    source: str = ""
+    """The new kernel where the move rewrites the old one; empty: the implementer writes it."""
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -1,0 +1,53 @@
+"""The end of a run, whatever drove it: the fastest kernel is confirmed and explained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from maxkernel.search import Context
+from maxkernel.types import Evaluation, Verdict
+
+Reason = Literal["budget", "roofline", "no gain", "no plan", "stopped", "accepted"]
+"""`accepted`: a person was content with what there is."""
+
+
+class Finish(msgspec.Struct, frozen=True):
+    """How a run ended."""
+
+    outcome: Literal["faster", "xla", "none"]
+    """`faster`: the winner beats XLA beyond the clock's error; `xla`: kernels were accepted but
+    none is faster; `none`: no kernel was accepted."""
+    reason: Reason
+    best: Verdict | None
+    """The best accepted kernel, whether or not it beats XLA."""
+    design: int | None
+    confirmed: bool
+    """The winner passed further checks on fresh inputs."""
+    explanation: str = ""
+    """What the best kernel does and what limits it."""
+
+
+def finish(context: Context, reason: Reason, explain: Callable[[int], str]) -> Finish:
+    """Confirms the fastest kernel on fresh inputs; one that fails makes way for the next.
+
+    `explain` says what a design does and what limits it.
+    """
+    accepted = [(d, e) for d, e in context.run.evaluations() if e.accepted]
+    for design, evaluation in sorted(accepted, key=_seconds):
+        verdict = context.judge.verdict(context.prepared, evaluation)
+        if not verdict.faster:
+            return Finish("xla", reason, verdict, design, False, explain(design))
+        context.progress.stage("confirm", design)
+        failure = context.judge.confirm(context.prepared, evaluation.candidate)
+        if failure is None:
+            return Finish("faster", reason, verdict, design, True, explain(design))
+        context.run.event("unconfirmed", design=design, failure=failure.message)
+    return Finish("none", reason, None, None, False)
+
+
+def _seconds(found: tuple[int, Evaluation]) -> float:
+    time = found[1].time
+    return time.seconds if time is not None else float("inf")

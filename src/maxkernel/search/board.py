@@ -1,0 +1,206 @@
+"""A search in progress, in memory: the graph, what is under way, and what could be done next."""
+
+from __future__ import annotations
+
+import hashlib
+
+from maxkernel.search.constants import Constants
+from maxkernel.search.graph import DesignGraph, Node
+from maxkernel.search.job import Job, JobResult, Ranked, Steer
+from maxkernel.search.options import Option, Scale, options_of
+from maxkernel.types import Design, Intent, Move, Outcome, Plan, Tunable
+
+PLAN_EVERY = 8
+"""Evaluations after which the planner may be asked again, with what was learned meanwhile."""
+
+
+class Board:
+    """Built by replaying the same jobs and results in the same order; decides nothing itself."""
+
+    def __init__(self, scale: Scale) -> None:
+        self.graph = DesignGraph()
+        self.scale = scale
+        self.constants: dict[int, Constants] = {}
+        self.asked: set[int] = set()
+        self.running: dict[int, Job] = {}
+        self.plans_end = False
+        """The planner has nothing more."""
+        self.hints: list[str] = []
+        """What people said about the whole task."""
+        self._planned_at = -PLAN_EVERY
+        self._keys: set[str] = set()
+        self._dirty: set[int] = set()
+        self._options: dict[int, list[Option]] = {}
+        self._next_id = 1
+
+    @property
+    def reserved(self) -> int:
+        """Evaluations that the jobs under way may still use."""
+        return sum(job.cost for job in self.running.values())
+
+    @property
+    def open(self) -> int:
+        """Designs and intents that something could be done with, as of the last look."""
+        return len(self._options)
+
+    def options(self) -> list[Option]:
+        """Everything that could be done next, by node, then by kind."""
+        for id in sorted(self._dirty):
+            node = self.graph[id]
+            found = options_of(
+                self.graph, node, self.constants.get(id), id in self.asked, self.scale
+            )
+            if found:
+                self._options[id] = found
+            else:
+                self._options.pop(id, None)
+        self._dirty.clear()
+        found = [o for id in sorted(self._options) for o in self._options[id]]
+        return [*found, *self._plan_option(found)]
+
+    def start(self, job: Job) -> None:
+        """A job is under way."""
+        if job.kind == "idle":
+            return
+        self.running[job.number] = job
+        if job.kind == "plan":
+            self._planned_at = self.graph.evaluations
+        if job.kind == "repair":
+            self._intend_repair(job)
+        if job.node:
+            self.graph[job.node].active += 1
+            if job.kind == "tune":
+                self.constants[job.node].start(job.tunables)
+            if job.kind == "moves":
+                self.asked.add(job.node)
+            self.touch(job.node)
+
+    def finish(self, job: Job) -> None:
+        """Its result is in the graph."""
+        if self.running.pop(job.number, None) is None:
+            return
+        if job.node:
+            self.graph[job.node].active -= 1
+            if job.kind == "tune":
+                self.constants[job.node].done(job.tunables)
+            self.touch(job.node)
+
+    def touch(self, id: int) -> None:
+        """A node changed: what could be done with it and around it is worked out again."""
+        for node in self.graph.lineage(id):
+            self._dirty.add(node.id)
+            self._dirty.update(node.children)
+
+    def steer(self, steer: Steer) -> None:
+        """A person's word. A pin keeps a design in credit, a cut ends all that came of it, a
+        hint has its moves (or the whole task's plans) asked for again."""
+        if steer.action == "hint" and not steer.node:
+            self.hints.append(steer.text)
+            self.plans_end = False
+            self._planned_at = -PLAN_EVERY
+            return
+        node = self.graph[steer.node]
+        if steer.action == "cut":
+            for below in self.graph.descendants(node.id):
+                below.cut = True
+                self._dirty.add(below.id)
+            return
+        if steer.action == "pin":
+            node.pinned = True
+        else:
+            node.hints.append(steer.text)
+            node.quiet = 0
+            self.asked.discard(node.id)
+        self._dirty.update(below.id for below in self.graph.descendants(node.id))
+
+    def adopt(self, design: Design) -> None:
+        """Takes in a design that another mode made."""
+        self._keys |= {_key(design.plan, ""), _key(design.plan, design.source)}
+        self._next_id = max(self._next_id, design.id + 1)
+        self.graph.add_design(design)
+        self.touch(design.id)
+
+    @property
+    def next_id(self) -> int:
+        """The first id that is not taken."""
+        return self._next_id
+
+    def intend(self, move: Move, parents: tuple[int, ...]) -> Intent | None:
+        """Adds what a move leads to as an intent; None when the graph has the same one already.
+
+        It starts from the best constants of its parents, those of the first one foremost.
+        """
+        key = _key(move.plan, move.source)
+        if key in self._keys:
+            return None
+        self._keys.add(key)
+        tunables: dict[str, Tunable] = {}
+        for parent in reversed(parents):
+            best = self.graph[parent].best
+            tunables |= best.tunables if best is not None else {}
+        intent = Intent(
+            self._next_id, move.plan, move.name, parents, move.gain, move.source, tunables
+        )
+        self._next_id += 1
+        self.graph.add_intent(intent)
+        self.touch(intent.id)
+        return intent
+
+    def learn_constants(self, node: int, result: JobResult, settled: list[Ranked]) -> None:
+        """What a `rank` job found; `settled` are the assignments that are worth judging."""
+        self.constants[node] = Constants(dict(result.space), settled)
+        self.touch(node)
+
+    def history(self) -> tuple[Outcome, ...]:
+        """What became of every intent so far, oldest first."""
+        roots = [n for n in self.graph if not n.is_repair]
+        return tuple(outcome(self.graph, n, self.scale) for n in roots if n.state != "planned")
+
+    def _intend_repair(self, job: Job) -> None:
+        failure = self.graph[job.broken].failure
+        move = f"repair {failure.kind}" if failure is not None else "repair"
+        plan = self.graph[job.broken].intent.plan
+        self.graph.add_intent(Intent(job.node, plan, move, (job.broken,)))
+        self._next_id = max(self._next_id, job.node + 1)
+
+    def _plan_option(self, others: list[Option]) -> list[Option]:
+        """Asking the planner again: at the start, when ideas run out, and every now and then."""
+        if self.plans_end or any(job.kind == "plan" for job in self.running.values()):
+            return []
+        waiting = any(o.kind == "implement" and not o.parent for o in others)
+        if waiting or self.graph.evaluations + self.reserved < self._planned_at + PLAN_EVERY:
+            return [] if others or self.running else [_PLAN]
+        return [_PLAN]
+
+
+_PLAN = Option("plan", 0, 0.0, 0.0, 0)
+
+
+def _key(plan: Plan, source: str) -> str:
+    """What makes two intents the same: the source where it is given, else the plan's content."""
+    if source:
+        return hashlib.sha256(source.encode()).hexdigest()
+    return repr((plan.family, plan.strategy, sorted(plan.options.items())))
+
+
+def outcome(graph: DesignGraph, node: Node, scale: Scale) -> Outcome:
+    """What became of one intent, its repairs included."""
+    serving = graph.serving(node.root)
+    best = min(
+        (n for n in serving if n.best is not None), key=lambda n: n.seconds or 0.0, default=None
+    )
+    last = serving[-1]
+    failure = last.failure
+    return Outcome(
+        plan=node.intent.plan,
+        design=(best or last).id if (best or last).written else None,
+        seconds=best.seconds if best else None,
+        speedup=scale.yardstick / best.seconds if best and best.seconds else None,
+        tunables=best.best.tunables if best and best.best else {},
+        failure=""
+        if best
+        else f"{failure.stage}/{failure.kind}: {failure.message}"
+        if failure
+        else last.dead,
+        bottleneck=best.limit if best else "",
+    )

@@ -1,0 +1,53 @@
+"""From a chosen option to a job."""
+
+from __future__ import annotations
+
+from maxkernel.search.board import Board
+from maxkernel.search.graph import Node
+from maxkernel.search.job import Job
+from maxkernel.search.options import Option
+
+RANK_LIMIT = 24
+"""Assignments of a design's constants that are captured to rank them, at most."""
+
+CAPTURES_PER_EVALUATION = 3
+"""Capturing is several times cheaper than compiling, so more assignments are captured."""
+
+MAX_PARTNERS = 3
+"""Designs that a design is offered for merging."""
+
+
+def job_of(board: Board, number: int, option: Option | None, left: int, *, mixes: bool) -> Job:
+    """The job that does what `option` says; an idle one for None."""
+    if option is None:
+        return Job(number, "idle")
+    match option.kind:
+        case "repair":
+            return Job(number, "repair", board.next_id, broken=option.node)
+        case "tune":
+            return Job(number, "tune", option.node, option.tunables)
+        case "rank":
+            limit = min(RANK_LIMIT, CAPTURES_PER_EVALUATION * left)
+            return Job(number, "rank", option.node, limit=limit)
+        case "moves":
+            return Job(number, "moves", option.node, partners=_partners(board, option, mixes))
+        case kind:
+            return Job(number, kind, option.node)
+
+
+def _partners(board: Board, option: Option, mixes: bool) -> tuple[int, ...]:
+    """The best other designs of the family that are neither ancestors nor descendants."""
+    graph, node = board.graph, board.graph[option.node]
+    kin = {n.id for n in (*graph.lineage(node.id), *graph.descendants(node.id))}
+
+    def suits(other: Node) -> bool:
+        return (
+            other.best is not None
+            and not other.cut
+            and other.id not in kin
+            and other.intent.plan.family == node.intent.plan.family
+            and (mixes or graph.chain(other.id) == option.chain)
+        )
+
+    others = sorted((n for n in graph if suits(n)), key=lambda n: (n.seconds or 0.0, n.id))
+    return tuple(n.id for n in others[:MAX_PARTNERS])

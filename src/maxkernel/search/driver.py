@@ -1,0 +1,260 @@
+"""Drives a graph search: decides, hands jobs to workers, stores and applies what comes back.
+
+One thread decides and writes; jobs run on others. Everything that is decided or found is stored
+before anything follows from it, so a search that is killed goes on from its last stored result.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+from random import Random
+from typing import Literal, Protocol, runtime_checkable
+
+import msgspec
+
+from maxkernel.search.apply import apply, begin
+from maxkernel.search.artifacts import Artifacts
+from maxkernel.search.board import Board
+from maxkernel.search.context import Context
+from maxkernel.search.decision import job_of
+from maxkernel.search.inputs import inputs_of
+from maxkernel.search.job import CHOICE, RESULT, Job, JobResult
+from maxkernel.search.options import Option, Scale
+from maxkernel.search.policies import DEFAULT_POLICY, Standing, get_policy
+from maxkernel.search.steer import Ear
+from maxkernel.search.work import Inputs, do_job
+
+Reason = Literal["budget", "roofline", "no gain", "no plan", "stopped"]
+
+ROUND = 8
+"""Evaluations that count as one round of the budget's patience."""
+
+
+class SearchSettings(msgspec.Struct, frozen=True):
+    """What makes a search the same search."""
+
+    policy: str = DEFAULT_POLICY
+    seed: int = 0
+    width: int = 4
+    """Decisions that are under way at once. More keep more workers busy; fewer know more."""
+
+
+@runtime_checkable
+class FrontierProgress(Protocol):
+    """A `Progress` that also wants to know how wide the search is."""
+
+    def frontier(self, options: int, running: int, evaluations: int) -> None:
+        """What could be done next, what is being done, evaluations so far."""
+        ...
+
+
+class Driver:
+    """One search of one run, from its stored state to its end."""
+
+    def __init__(self, context: Context, settings: SearchSettings) -> None:
+        self._context = context
+        self._run = context.run
+        self._settings = settings
+        self._policy = get_policy(settings.policy)
+        self.board = Board(Scale(context.prepared.baseline.seconds))
+        self._artifacts = Artifacts()
+        self._ear = Ear(context.run)
+        self._jobs: dict[int, Job] = {}
+        self._arrived: dict[int, JobResult] = {}
+        self._stored: set[int] = set()
+        self._inputs: dict[int, Inputs] = {}
+        self._next = 0
+        self._queue: SimpleQueue[tuple[int, JobResult | BaseException]] = SimpleQueue()
+        self._live = False
+        self._idle = 0
+        self._spent = False
+
+    def drive(self) -> Reason:
+        """Searches until the budget, the roofline, or the end of ideas; says which."""
+        pool = ThreadPoolExecutor(self._settings.width, thread_name_prefix="search")
+        try:
+            while True:
+                for job in self._turn():
+                    pool.submit(self._work, job, self._inputs.pop(job.number))
+                if self._idle >= self._settings.width:
+                    return self._reason()
+                self._receive()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _turn(self) -> list[Job]:
+        """Applies what can be applied, decides what can be decided, and stores both at once."""
+        width, starting = self._settings.width, list[Job]()
+        with self._run.batch():
+            while self._idle < width and (
+                self._next < width or self._next - width in self._arrived
+            ):
+                if self._next >= width:
+                    self._apply(self._next - width)
+                job = self._decide(self._next)
+                self._jobs[job.number] = job
+                self._begin(job)
+                if not self._recall(job):
+                    starting.append(job)
+                self._next += 1
+            self._store_early()
+        return starting
+
+    def _begin(self, job: Job) -> None:
+        begin(self.board, self._run, job)
+        for _, candidate in job.judged:
+            evaluation = self._run.evaluation(candidate)
+            if evaluation is not None and evaluation.artifact:
+                self._artifacts.settle(evaluation.artifact)
+        if job.kind == "repair":
+            self._run.add_intent(self.board.graph[job.node].intent)
+        self._inputs[job.number] = inputs_of(self._run, self.board, job)
+
+    def _decide(self, number: int) -> Job:
+        """The stored decision of that number, or a new one, stored."""
+        key = f"{CHOICE}{number}"
+        job = self._run.recall(key, Job)
+        if job is not None:
+            self._ear.heard(len(job.steers))
+            return job
+        job = self._choose(number) if self._live else self._adopt(number)
+        self._live = True
+        self._run.remember(key, job)
+        waits = job.kind == "idle" and not (job.steers or job.designs or job.judged)
+        self._idle = self._idle + 1 if waits else 0
+        return job
+
+    def _adopt(self, number: int) -> Job:
+        """The first new decision of a session takes in what another mode did in the meantime."""
+        graph = self.board.graph
+        designs = [d.id for d in self._run.designs() if d.id not in graph.nodes]
+        judged = [
+            (design, evaluation.candidate.digest)
+            for design, evaluation in self._run.evaluations()
+            if graph.owner(evaluation.candidate.digest) is None
+        ]
+        if not designs and not judged:
+            return self._choose(number)
+        return Job(number, "idle", designs=tuple(designs), judged=tuple(judged))
+
+    def _choose(self, number: int) -> Job:
+        steers, budget = self._ear.listen()
+        if budget is not None:
+            self._context.budget = budget
+        if steers:
+            return Job(number, "idle", steers=steers)
+        left = self._left()
+        if left < 1 or self._ends() is not None:
+            return Job(number, "idle")
+        options = self.board.options()
+        option = self._free(options) or self._favoured(number, options, left)
+        return job_of(self.board, number, option, left, mixes=self._policy.mixes)
+
+    def _free(self, options: list[Option]) -> Option | None:
+        """Moves that a mover knows by itself cost nothing, so they are looked up at once."""
+        if self._context.team.mover is None:
+            return None
+        return next((o for o in options if o.kind == "moves"), None)
+
+    def _favoured(self, number: int, options: list[Option], left: int) -> Option | None:
+        """The policy's choice; every other decision goes to what people pinned."""
+        pinned = [o for o in options if o.pinned] if number % 2 else []
+        running: dict[int, int] = {}
+        for job in self.board.running.values():
+            if job.node:
+                chain = self.board.graph.chain(job.node)
+                running[chain] = running.get(chain, 0) + 1
+        record = self.board.graph.record
+        best = self.board.scale.merit(record) if record is not None else float("-inf")
+        standing = Standing(best, number, left, running)
+        rng = Random(f"{self._settings.seed}/{number}")
+        return self._policy.choose(pinned or options, standing, rng)
+
+    def _recall(self, job: Job) -> bool:
+        """True when the job needs no worker: it waits only, or its result is stored."""
+        if job.kind == "idle":
+            self._arrived[job.number] = JobResult()
+        else:
+            result = self._run.recall(f"{RESULT}{job.number}", JobResult)
+            if result is None:
+                return False
+            self._arrived[job.number] = result
+            self._stored.add(job.number)
+        self._inputs.pop(job.number)
+        return True
+
+    def _work(self, job: Job, inputs: Inputs) -> None:
+        try:
+            self._queue.put((job.number, do_job(self._context, self._artifacts, job, inputs)))
+        except BaseException as error:
+            self._queue.put((job.number, error))
+
+    def _receive(self) -> None:
+        """Waits for a result, and takes all that are there."""
+        item = self._queue.get()
+        while True:
+            number, result = item
+            if isinstance(result, BaseException):
+                raise result
+            self._arrived[number] = result
+            try:
+                item = self._queue.get_nowait()
+            except Empty:
+                return
+
+    def _store_early(self) -> None:
+        """Stores results whose turn has not come."""
+        for number in sorted(set(self._arrived) - self._stored):
+            if self._jobs[number].kind != "idle":
+                self._run.remember(f"{RESULT}{number}", self._arrived[number])
+                self._stored.add(number)
+
+    def _apply(self, number: int) -> None:
+        job, result = self._jobs.pop(number), self._arrived.pop(number)
+        applied = apply(self.board, self._run, job, result)
+        self._spent = self._spent or result.spent
+        if applied.design is not None:
+            self._run.add_design(applied.design)
+        for intent in applied.intents:
+            self._run.add_intent(intent)
+        if applied.evaluation is not None:
+            self._run.add_evaluation(job.node, applied.evaluation)
+            if applied.evaluation.artifact:
+                self._artifacts.settle(applied.evaluation.artifact)
+            self._context.progress.evaluated(job.node, applied.evaluation)
+        if number not in self._stored:
+            if job.kind != "idle":
+                self._run.remember(f"{RESULT}{number}", applied.result)
+        elif applied.result != result:
+            self._run.amend(f"{RESULT}{number}", applied.result)
+        self._stored.discard(number)
+        self._show()
+
+    def _show(self) -> None:
+        progress, board = self._context.progress, self.board
+        if isinstance(progress, FrontierProgress):
+            progress.frontier(board.open, len(board.running), board.graph.evaluations)
+
+    def _left(self) -> int:
+        """Evaluations that are neither spent nor reserved."""
+        board = self.board
+        return self._context.budget.candidates - board.graph.evaluations - board.reserved
+
+    def _ends(self) -> Reason | None:
+        """Why no new evaluation should start, whatever there is to try."""
+        context, graph = self._context, self.board.graph
+        budget = context.budget
+        if context.stopping():
+            return "stopped"
+        late = budget.seconds is not None and context.seconds_used() >= budget.seconds
+        if self._spent or late:
+            return "budget"
+        bound = context.prepared.bound.time.seconds
+        if graph.record is not None and bound / graph.record >= budget.roofline:
+            return "roofline"
+        quiet = graph.evaluations - graph.gained_at
+        return "no gain" if quiet >= budget.patience * ROUND else None
+
+    def _reason(self) -> Reason:
+        return self._ends() or ("budget" if self._left() < 1 else "no plan")

@@ -1,0 +1,210 @@
+"""Does one job of a search: asks an engineer, asks the judge. Reads the run file, never writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from maxkernel.engineers.builtin import BuiltinProfiler
+from maxkernel.engineers.roles import BudgetSpent, NoAnswer
+from maxkernel.judge import read_source
+from maxkernel.search.artifacts import Artifacts
+from maxkernel.search.context import Context
+from maxkernel.search.job import Job, JobResult, Merge, Ranked
+from maxkernel.search.moves import ask_for_moves
+from maxkernel.tuner import assignments, estimate
+from maxkernel.tuner.rank import fits
+from maxkernel.types import (
+    Artifact,
+    Candidate,
+    Design,
+    Evaluation,
+    Failure,
+    Intent,
+    Outcome,
+    Tunable,
+    TunableSpace,
+)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a job is given: the graph as it stood when it was chosen."""
+
+    intent: Intent | None = None
+    """What is to be written, by `implement` and `repair`."""
+    design: Design | None = None
+    """What is to be worked on; for `repair`, the design to mend."""
+    failure: Failure | None = None
+    evaluation: Evaluation | None = None
+    """The best one of `design`."""
+    partners: tuple[Design, ...] = ()
+    history: tuple[Outcome, ...] = ()
+
+
+def do_job(context: Context, artifacts: Artifacts, job: Job, inputs: Inputs) -> JobResult:
+    """The result of a job. An engineer without an answer is a result with a note."""
+    try:
+        match job.kind:
+            case "plan":
+                return _plan(context, inputs)
+            case "implement":
+                return _implement(context, artifacts, inputs)
+            case "repair":
+                return _repair(context, artifacts, inputs)
+            case "rank":
+                return _rank(context, job, _known(inputs.design))
+            case "tune":
+                return _tune(context, artifacts, job, _known(inputs.design))
+            case "moves":
+                return _moves(context, inputs)
+            case "idle":
+                return JobResult()
+    except BudgetSpent as why:
+        return JobResult(note=str(why), spent=True)
+    except NoAnswer as why:
+        return JobResult(note=str(why))
+
+
+def fitting(tunables: dict[str, Tunable], source: str) -> dict[str, Tunable]:
+    """Those constants that `source` declares with just that choice."""
+    space = read_source(source)
+    if isinstance(space, Failure):
+        return {}
+    return {name: value for name, value in tunables.items() if value in space.get(name, ())}
+
+
+def _known(design: Design | None) -> Design:
+    if design is None:
+        raise ValueError("this kind of job works on a design that is written")
+    return design
+
+
+def _plan(context: Context, inputs: Inputs) -> JobResult:
+    context.progress.stage("plan", None)
+    prepared = context.prepared
+    plans = context.team.planner.plan(prepared.info, prepared.target, inputs.history)
+    return JobResult(plans=tuple(plans))
+
+
+def _implement(context: Context, artifacts: Artifacts, inputs: Inputs) -> JobResult:
+    intent, prepared = inputs.intent, context.prepared
+    if intent is None:
+        raise ValueError("an implement job needs an intent")
+    context.progress.stage("implement", intent.id)
+    source = intent.source or context.team.implementer.implement(
+        prepared.info, intent.plan, prepared.target
+    )
+    design = Design(intent.id, intent.plan, source, intent.move, intent.parents)
+    candidate = Candidate(source, fitting(intent.tunables, source))
+    return _judge(context, artifacts, design, candidate, new=True)
+
+
+def _repair(context: Context, artifacts: Artifacts, inputs: Inputs) -> JobResult:
+    broken, failure, prepared = _known(inputs.design), inputs.failure, context.prepared
+    intent = inputs.intent
+    if failure is None or intent is None:
+        raise ValueError("a repair needs an intent and a failure")
+    context.progress.stage("repair", broken.id)
+    source = context.team.debugger.repair(
+        prepared.info, broken.plan, broken.source, failure, prepared.target
+    )
+    if source is None or source == broken.source:
+        return JobResult(note=f"nobody knows how to repair {failure.stage}/{failure.kind}")
+    design = Design(intent.id, broken.plan, source, intent.move, intent.parents)
+    return _judge(context, artifacts, design, Candidate(source), new=True)
+
+
+def _tune(context: Context, artifacts: Artifacts, job: Job, design: Design) -> JobResult:
+    candidate = Candidate(design.source, job.tunables)
+    return _judge(context, artifacts, design, candidate, new=False)
+
+
+def _judge(
+    context: Context, artifacts: Artifacts, design: Design, candidate: Candidate, *, new: bool
+) -> JobResult:
+    """Captures, and goes on only when the program is new; a misfit is not compiled when tuning."""
+    found = design if new else None
+    digest = candidate.digest
+    known = context.run.evaluation(digest)
+    if known is not None:
+        return JobResult(found, known, digest, limit=_limit(context, known))
+    context.progress.stage("capture", design.id)
+    captured = context.judge.capture(context.prepared, candidate)[0]
+    if isinstance(captured, Failure):
+        refused = context.judge.evaluate(context.prepared, candidate, captured=captured)
+        return JobResult(found, refused, digest)
+    if artifacts.settled(captured.digest):
+        return JobResult(found, None, digest, same_as=captured.digest)
+    if not new and not fits(captured.facts, context.prepared.target):
+        return JobResult(found, None, digest, misfit=True)
+    evaluation = artifacts.once(
+        captured.digest, lambda: _evaluate(context, design, candidate, captured)
+    )
+    if evaluation.candidate != candidate:
+        evaluation = _for(evaluation, candidate)
+    return JobResult(found, evaluation, digest, limit=_limit(context, evaluation))
+
+
+def _evaluate(
+    context: Context, design: Design, candidate: Candidate, captured: Artifact
+) -> Evaluation:
+    return context.judge.evaluate(
+        context.prepared,
+        candidate,
+        lambda stage: context.progress.stage(stage, design.id),
+        captured,
+    )
+
+
+def _for(evaluation: Evaluation, candidate: Candidate) -> Evaluation:
+    """The same findings for another source of the same program."""
+    return msgspec.structs.replace(
+        evaluation, candidate=candidate, elapsed={}, cached=("artifact",)
+    )
+
+
+def _limit(context: Context, evaluation: Evaluation) -> str:
+    """What an accepted program waits for: the same rule for every team, so niches compare."""
+    program, prepared = evaluation.program, context.prepared
+    if not evaluation.accepted or program is None:
+        return ""
+    return BuiltinProfiler().diagnose(prepared.info, program, prepared.target).limit
+
+
+def _rank(context: Context, job: Job, design: Design) -> JobResult:
+    """Captures assignments and orders those that fit by the analytic model."""
+    context.progress.stage("rank", design.id)
+    prepared = context.prepared
+    declared = read_source(design.source)
+    if isinstance(declared, Failure):
+        return JobResult(note=declared.message)
+    space = context.team.tuner.extend(prepared.info, design.plan, declared, prepared.target)
+    candidates = [Candidate(design.source, a) for a in assignments(space)[: job.limit]]
+    seen: set[str] = set()
+    ranked: list[Ranked] = []
+    for candidate, found in zip(candidates, context.capture(candidates), strict=True):
+        if isinstance(found, Failure) or found.digest in seen:
+            continue
+        seen.add(found.digest)
+        if fits(found.facts, prepared.target):
+            seconds = estimate(found.facts, prepared.info, prepared.target)
+            ranked.append(Ranked(candidate.tunables, seconds, found.digest))
+    ranked.sort(key=lambda r: r.estimate)
+    return JobResult(space=_plain(space), ranked=tuple(ranked))
+
+
+def _plain(space: TunableSpace) -> dict[str, tuple[Tunable, ...]]:
+    return {name: tuple(choices) for name, choices in space.items()}
+
+
+def _moves(context: Context, inputs: Inputs) -> JobResult:
+    design, evaluation = _known(inputs.design), inputs.evaluation
+    if evaluation is None:
+        raise ValueError("moves start from an accepted design")
+    context.progress.stage("moves", design.id)
+    moves, merges = ask_for_moves(context, design, evaluation, inputs.partners, inputs.history)
+    return JobResult(
+        moves=tuple(moves), merges=tuple(Merge(other.id, move) for other, move in merges)
+    )
