@@ -34,7 +34,8 @@ def hoisted(scope: Scope, roots: Sequence[int], moving: frozenset[Axis]) -> list
     program = scope.program
     region = program.reach(roots, stop=scope.known.__contains__)
     inside = {t for t in region if program[t].axes & moving}
-    fixed = sorted({a for t in inside for a in program[t].args if a not in inside})
+    needed = {a for t in inside if t not in scope.known for a in program[t].args}
+    fixed = sorted(needed - inside)
     for term, code in zip(fixed, scope.write(fixed), strict=True):
         if term not in scope.known and program[term].op not in ("literal", "size"):
             scope.assign(term, code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from maxkernel.engineers.builtin import rowwise
+from maxkernel.engineers.builtin import matmul, rowwise
 from maxkernel.engineers.builtin.terms import Program
 from maxkernel.targets import Target
 from maxkernel.types import Plan, TaskInfo
@@ -20,4 +20,7 @@ class Family:
     implement: Callable[[TaskInfo, Program, Plan, Target], str]
 
 
-FAMILIES = (Family("rowwise", rowwise.plans, rowwise.implement),)
+FAMILIES = (
+    Family("rowwise", rowwise.plans, rowwise.implement),
+    Family("matmul", matmul.plans, matmul.implement),
+)

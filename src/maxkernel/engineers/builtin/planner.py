@@ -5,6 +5,7 @@ from __future__ import annotations
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.canon import canonicalise
 from maxkernel.engineers.builtin.families import FAMILIES
+from maxkernel.engineers.roles import NoAnswer
 from maxkernel.targets import Target
 from maxkernel.types import Outcome, Plan, TaskInfo
 
@@ -13,16 +14,15 @@ class BuiltinPlanner:
     """Plans from the operator graph alone."""
 
     def plan(self, info: TaskInfo, target: Target, history: tuple[Outcome, ...]) -> list[Plan]:
-        """Every strategy not tried yet, the fastest by estimate first."""
-        plans, _ = _consider(info, target)
+        """Every strategy not tried yet, the fastest by estimate first.
+
+        Raises NoAnswer with the reason when no family covers the task.
+        """
+        plans, reasons = _consider(info, target)
+        if not plans:
+            raise NoAnswer(f"no built-in family covers this task: {'; '.join(reasons)}")
         tried = {_identity(outcome.plan) for outcome in history}
         return [plan for plan in plans if _identity(plan) not in tried]
-
-
-def explain_no_plan(info: TaskInfo, target: Target) -> str:
-    """Why the built-in engineer has no plan for a task; empty when it has one."""
-    plans, reasons = _consider(info, target)
-    return "" if plans else "; ".join(reasons)
 
 
 def _consider(info: TaskInfo, target: Target) -> tuple[list[Plan], list[str]]:
