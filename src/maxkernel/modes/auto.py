@@ -42,7 +42,10 @@ def run_auto(context: Context) -> Finish:
         except NoAnswer as error:
             context.run.event("no answer", role="planner", message=error.message)
             spent = isinstance(error, BudgetSpent)
-            return finish(context, "budget" if spent else "no plan", explain)
+            done = finish(context, "budget" if spent else "no plan", explain)
+            if done.best is None:
+                done = msgspec.structs.replace(done, explanation=error.message)
+            return done
         if not plans:
             return finish(context, "no plan", explain)
         state = _round(context, state, plans)
