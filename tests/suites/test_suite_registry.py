@@ -35,7 +35,7 @@ def test_selection(text):
 
 @pytest.mark.parametrize(
     ("text", "close"),
-    [("12k", "12p_RMSNorm"), ("rmsnorm", "12p_RMSNorm"), ("Flash_Atention", "1p_Fl")],
+    [("12", "12p_RMSNorm"), ("rmsnorm", "12p_RMSNorm"), ("Flash_Atention", "1p_Fl")],
 )
 def test_unknown_names_list_close_ones(text, close):
     with pytest.raises(UsageError) as caught:
