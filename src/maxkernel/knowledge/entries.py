@@ -32,6 +32,12 @@ def guide_entries() -> Iterator[Entry]:
     yield from (_generation(target) for target in TARGETS.values())
 
 
+def strategy_titles() -> tuple[str, ...]:
+    """Titles of the catalogue of strategies, for planners' menus."""
+    inside = (e for e in guide_entries() if e.id.startswith("guide/strategies/"))
+    return tuple(entry.title.partition(": ")[2] for entry in inside)
+
+
 def jax_entries(extract: Extract) -> Iterator[Entry]:
     """Names, error texts and the list of supported operations of the installed jax."""
     for name in extract.names:

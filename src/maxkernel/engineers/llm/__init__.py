@@ -1,0 +1,30 @@
+"""A team of language models: any provider, hard budgets, every word on record.
+
+Nothing of a provider's SDK is imported before the first question is asked.
+"""
+
+from maxkernel.engineers.llm.budget import LlmBudget as LlmBudget
+from maxkernel.engineers.llm.budget import Meter as Meter
+from maxkernel.engineers.llm.budget import Spent as Spent
+from maxkernel.engineers.llm.calls import Call as Call
+from maxkernel.engineers.llm.calls import calls_of as calls_of
+from maxkernel.engineers.llm.calls import read_traffic as read_traffic
+from maxkernel.engineers.llm.calls import record_into as record_into
+from maxkernel.engineers.llm.calls import spent_by as spent_by
+from maxkernel.engineers.llm.calls import write_traffic as write_traffic
+from maxkernel.engineers.llm.desk import Desk as Desk
+from maxkernel.engineers.llm.forecast import Forecast as Forecast
+from maxkernel.engineers.llm.forecast import forecast as forecast
+from maxkernel.engineers.llm.models import ModelSpec as ModelSpec
+from maxkernel.engineers.llm.models import check_budget as check_budget
+from maxkernel.engineers.llm.models import check_model as check_model
+from maxkernel.engineers.llm.models import parse_model as parse_model
+from maxkernel.engineers.llm.models import price_of as price_of
+from maxkernel.engineers.llm.models import providers as providers
+from maxkernel.engineers.llm.robust import Patience as Patience
+from maxkernel.engineers.llm.staff import ROLES as ROLES
+from maxkernel.engineers.llm.staff import LlmTeam as LlmTeam
+from maxkernel.engineers.llm.staff import llm_team as llm_team
+from maxkernel.engineers.llm.staff import probe as probe
+from maxkernel.engineers.llm.tools import TOOLS as TOOLS
+from maxkernel.engineers.llm.tools import Toolbox as Toolbox

@@ -1,0 +1,176 @@
+"""Puts a team together: which model fills which role, on what budget, with what at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from maxkernel.config import Settings
+from maxkernel.engineers.llm.archive import Archive, NoArchive
+from maxkernel.engineers.llm.budget import LlmBudget, Meter, Spent
+from maxkernel.engineers.llm.calls import Call, Record
+from maxkernel.engineers.llm.debugger import LlmDebugger
+from maxkernel.engineers.llm.desk import Desk
+from maxkernel.engineers.llm.explainer import LlmExplainer
+from maxkernel.engineers.llm.fixes import Fixes
+from maxkernel.engineers.llm.implementer import LlmImplementer
+from maxkernel.engineers.llm.models import ModelSpec, check_budget, check_model, parse_model
+from maxkernel.engineers.llm.planner import LlmPlanner
+from maxkernel.engineers.llm.profiler import LlmProfiler
+from maxkernel.engineers.llm.question import Question
+from maxkernel.engineers.llm.robust import DEFAULT_PATIENCE, Patience, prose_of
+from maxkernel.engineers.llm.tester import LlmTester
+from maxkernel.engineers.llm.tools import Toolbox
+from maxkernel.engineers.llm.tuner import LlmTuner
+from maxkernel.engineers.llm.workplace import Workplace
+from maxkernel.engineers.team import Team
+from maxkernel.errors import UsageError
+from maxkernel.judge import Judge, Prepared
+from maxkernel.knowledge import api_sheet, open_library
+
+ROLES = (
+    "planner",
+    "implementer",
+    "debugger",
+    "tuner",
+    "profiler",
+    "explainer",
+    "tester",
+)
+BUILTIN = "builtin"
+DEFAULT = "default"
+"""Key of the models for every role that has none of its own."""
+
+FIXES_FILE = "fixes.sqlite"
+
+
+@dataclass(frozen=True)
+class LlmTeam:
+    """A team of models, and what its driver needs of it."""
+
+    team: Team
+    tester: LlmTester | None
+    desk: Desk
+    toolbox: Toolbox
+    place: Workplace
+
+    def __enter__(self) -> LlmTeam:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def spent(self) -> Spent:
+        """What the models have used, earlier sessions included."""
+        return self.desk.meter.spent
+
+    def stop(self) -> None:
+        """Cancels questions under way; later ones get no answer."""
+        self.desk.stop()
+
+    def close(self) -> None:
+        """Closes the index and the memory of cures."""
+        self.place.library.close()
+        self.place.fixes.close()
+
+
+def chosen_models(models: Mapping[str, Sequence[str]]) -> dict[str, tuple[ModelSpec, ...]]:
+    """Models per role from the user's words: by role, or under `default` for all roles.
+
+    `builtin` leaves a role to the built-in engineer. Raises UsageError for a bad notation, an
+    unknown role, or a mixture of `builtin` and models in one role.
+    """
+    unknown = sorted(set(models) - {*ROLES, DEFAULT})
+    if unknown:
+        raise UsageError(f"there is no role {unknown[0]!r}; roles: {', '.join(ROLES)}")
+    chosen: dict[str, tuple[ModelSpec, ...]] = {}
+    for role in ROLES:
+        words = [word.strip() for word in models.get(role) or models.get(DEFAULT) or ()]
+        if BUILTIN in words and len(words) > 1:
+            raise UsageError(f"the {role} is either built in or one of the models, not both")
+        if words and words != [BUILTIN]:
+            chosen[role] = tuple(parse_model(word) for word in words)
+    return chosen
+
+
+def llm_team(
+    models: Mapping[str, Sequence[str]],
+    *,
+    settings: Settings,
+    record: Record,
+    budget: LlmBudget | None = None,
+    spent: Spent | None = None,
+    prepared: Prepared | None = None,
+    archive: Archive | None = None,
+    judge: Judge | None = None,
+    replay: Sequence[Call] | None = None,
+    patience: Patience = DEFAULT_PATIENCE,
+    floor: Team | None = None,
+) -> LlmTeam:
+    """The team for one run.
+
+        `models` as in `chosen_models`; `record` gets every call (`record_into(run)`); `spent` is
+    what earlier sessions used (`spent_by(calls_of(run))`); `archive` the run file; `replay` the
+        recorded calls that answer instead of models. Raises UsageError and EnvironmentFault for
+        models that cannot be asked or whose cost cannot be limited as wished.
+    """
+    chosen = chosen_models(models)
+    budget = budget or LlmBudget()
+    recording = None
+    if replay is None:
+        for spec in {spec for specs in chosen.values() for spec in specs}:
+            check_model(spec)
+        check_budget([spec for specs in chosen.values() for spec in specs], budget)
+    else:
+        from maxkernel.engineers.llm.replay import Recording
+
+        recording = Recording(replay)
+        chosen = chosen or {role: (parse_model(model),) for role, model in recording.models.items()}
+    library = open_library(settings)
+    desk = Desk(chosen, Meter(budget, spent), record, recording, patience)
+    floor = floor or Team.builtin()
+    archive = archive or NoArchive()
+    toolbox = Toolbox(library, judge, prepared, archive)
+    place = Workplace(
+        desk=desk,
+        library=library,
+        sheet=api_sheet(settings.python),
+        floor=floor,
+        fixes=Fixes(_fixes_path(settings, replay)),
+        toolbox=toolbox,
+        prepared=prepared,
+        archive=archive,
+    )
+    return LlmTeam(
+        team=_team(place, chosen, floor),
+        tester=LlmTester(place) if "tester" in chosen else None,
+        desk=desk,
+        toolbox=toolbox,
+        place=place,
+    )
+
+
+def probe(word: str, patience: Patience = DEFAULT_PATIENCE) -> str:
+    """One short question to a model, for `doctor`: its answer. Raises when there is none."""
+    spec = parse_model(word)
+    check_model(spec)
+    desk = Desk({"probe": [spec]}, Meter(LlmBudget(max_requests=3)), lambda _: None, None, patience)
+    return desk.ask(Question("probe", "Answer with one word.", lambda _: "Say: ready", prose_of))
+
+
+def _team(place: Workplace, chosen: Mapping[str, Sequence[ModelSpec]], floor: Team) -> Team:
+    return Team(
+        planner=LlmPlanner(place) if "planner" in chosen else floor.planner,
+        implementer=LlmImplementer(place) if "implementer" in chosen else floor.implementer,
+        debugger=LlmDebugger(place) if "debugger" in chosen else floor.debugger,
+        tuner=LlmTuner(place) if "tuner" in chosen else floor.tuner,
+        profiler=LlmProfiler(place) if "profiler" in chosen else floor.profiler,
+        explainer=LlmExplainer(place) if "explainer" in chosen else floor.explainer,
+    )
+
+
+def _fixes_path(settings: Settings, replay: Sequence[Call] | None) -> Path | None:
+    """A replay must not depend on what this machine has learnt since."""
+    return None if replay is not None else settings.cache_path / FIXES_FILE
