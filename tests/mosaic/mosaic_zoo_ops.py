@@ -30,7 +30,7 @@ def inside(fn: Callable[..., Any], shape: tuple[int, ...], dtype: Any) -> Callab
 
 A, B = normal(16, 128), normal(16, 128, seed=1)
 P = np.abs(A) + 0.1
-I, J = integers(16, 128, low=-99, high=99), integers(16, 128, low=1, high=9)
+N, J = integers(16, 128, low=-99, high=99), integers(16, 128, low=1, high=9)
 U = integers(16, 128, dtype=np.uint32, low=0, high=1 << 31) * 2 + 1
 H, G = A.astype(BF16), B.astype(BF16)
 BIG = normal(32, 256)
@@ -70,13 +70,13 @@ ZOO: dict[str, tuple[Any, list[Any]]] = {
     "float_compare": same(lambda a, b: jnp.where(a > b, a, b) + jnp.where(a != b, 1.0, 2.0), A, B),
     "finite": same(lambda a: jnp.where(jnp.isfinite(1 / (a - a)), 1.0, 2.0) + jnp.isnan(a), A),
     "reciprocal": same(lambda p: pl.reciprocal(p), P),
-    "int_binary": same(lambda i, j: (i + j) * (i - j) + i // j + i % j + lax.rem(i, j), I, J),
-    "int_bits": same(lambda i, j: ((i & j) | (i ^ j)) + (i << 3) + (i >> 2) + ~j, I, J),
-    "int_minmax": same(lambda i, j: jnp.maximum(i, j) - jnp.minimum(i, -j) + jnp.abs(i), I, J),
+    "int_binary": same(lambda i, j: (i + j) * (i - j) + i // j + i % j + lax.rem(i, j), N, J),
+    "int_bits": same(lambda i, j: ((i & j) | (i ^ j)) + (i << 3) + (i >> 2) + ~j, N, J),
+    "int_minmax": same(lambda i, j: jnp.maximum(i, j) - jnp.minimum(i, -j) + jnp.abs(i), N, J),
     "unsigned": same(lambda u: (u >> 7) ^ (u * HASH) ^ (u // 3) ^ jnp.minimum(u, TOP), U),
     "popcount": same(lambda u: lax.population_count(u) + lax.clz(u >> 5), U),
-    "int_compare": same(lambda i, j: jnp.where((i < j) ^ (i >= 0), i, j), I, J),
-    "casts": same(lambda i: i.astype(jnp.int8).astype(F32) + i.astype(jnp.int16), I, dtype=F32),
+    "int_compare": same(lambda i, j: jnp.where((i < j) ^ (i >= 0), i, j), N, J),
+    "casts": same(lambda i: i.astype(jnp.int8).astype(F32) + i.astype(jnp.int16), N, dtype=F32),
     "float_to_int": same(lambda a: (a * 100).astype(jnp.int32), A, dtype=jnp.int32),
     "narrow_floats": same(lambda a: a.astype(jnp.float8_e4m3fn).astype(F32), A),
     "uint8": same(lambda u: u.astype(jnp.int32) + 1, U.astype(np.uint8), dtype=jnp.int32),
@@ -84,7 +84,7 @@ ZOO: dict[str, tuple[Any, list[Any]]] = {
     "bitcast_same": same(lambda a: pltpu.bitcast(a, jnp.int32) >> 3, A, dtype=jnp.int32),
     "bitcast_wide": (inside(lambda h: pltpu.bitcast(h, jnp.int32), (8, 128), jnp.int32), [H]),
     "bitcast_narrow": (inside(lambda u: pltpu.bitcast(u, jnp.int16), (32, 128), jnp.int16), [U]),
-    "iota": same(lambda i: i + lax.broadcasted_iota(jnp.int32, (16, 128), 1) * 2, I),
+    "iota": same(lambda i: i + lax.broadcasted_iota(jnp.int32, (16, 128), 1) * 2, N),
     "sum_max": (
         inside(lambda x: x.sum(1, keepdims=True) + x.max(0, keepdims=True), (32, 256), F32),
         [BIG],

@@ -102,7 +102,7 @@ def test_a_dma_never_waited_for_is_unfinished() -> None:
         pltpu.make_async_copy(x, buf, sem).start()
         o[...] = jnp.zeros_like(o)
 
-    with pytest.raises(mosaic.Unfinished, match="was never waited for|in flight"):
+    with pytest.raises(mosaic.Unfinished, match=r"was never waited for|in flight"):
         execute(manual(body, BUF, DMA), X)
 
 

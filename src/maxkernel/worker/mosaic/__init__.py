@@ -7,6 +7,9 @@ accesses are checked for bounds and races. Anything not understood raises `Unsup
 
 from maxkernel.worker.mosaic.artifact import Program as Program
 from maxkernel.worker.mosaic.artifact import load as load
+from maxkernel.worker.mosaic.compare import Constant as Constant
+from maxkernel.worker.mosaic.compare import Differences as Differences
+from maxkernel.worker.mosaic.compare import same_up_to_sizes as same_up_to_sizes
 from maxkernel.worker.mosaic.dtypes import POISONS as POISONS
 from maxkernel.worker.mosaic.errors import BadArtifact as BadArtifact
 from maxkernel.worker.mosaic.errors import BrokenPromise as BrokenPromise
@@ -18,7 +21,16 @@ from maxkernel.worker.mosaic.errors import Race as Race
 from maxkernel.worker.mosaic.errors import Unfinished as Unfinished
 from maxkernel.worker.mosaic.errors import Unsupported as Unsupported
 from maxkernel.worker.mosaic.errors import WrittenInput as WrittenInput
+from maxkernel.worker.mosaic.facts import Facts as Facts
+from maxkernel.worker.mosaic.facts import gather_facts as gather_facts
+from maxkernel.worker.mosaic.facts import influence as influence
 from maxkernel.worker.mosaic.model import Kernel as Kernel
 from maxkernel.worker.mosaic.model import Options as Options
 from maxkernel.worker.mosaic.model import Window as Window
 from maxkernel.worker.mosaic.outer import run as run
+from maxkernel.worker.mosaic.spot import Blocks as Blocks
+from maxkernel.worker.mosaic.spot import Partial as Partial
+from maxkernel.worker.mosaic.spot import Spot as Spot
+from maxkernel.worker.mosaic.spot import output_blocks as output_blocks
+from maxkernel.worker.mosaic.spot import run_blocks as run_blocks
+from maxkernel.worker.mosaic.spot import spot_check as spot_check

@@ -41,6 +41,8 @@ class Program:
     kept: tuple[int, ...]
     """Which inputs the module's main function takes."""
     functions: dict[str, ir.Operation]
+    running: frozenset[str]
+    """Functions that may run a kernel."""
     executables: dict[tuple[int, Options], Executable] = field(
         default_factory=dict[tuple[int, Options], Executable]
     )
@@ -112,7 +114,39 @@ def load(artifact: bytes) -> Program:
     kept = tuple(exported.module_kept_var_idx)
     if "main" not in functions or any(not 0 <= k < len(inputs) for k in kept):
         raise BadArtifact("an artifact whose main function does not fit its signature")
-    return Program(module, context, tuple(kernels), calls, inputs, outputs, kept, functions)
+    running = _running(functions)
+    return Program(
+        module, context, tuple(kernels), calls, inputs, outputs, kept, functions, running
+    )
+
+
+def callee_of(op: ir.Operation) -> str:
+    """The function that a call calls; empty for any other operation."""
+    if op.name != "func.call":
+        return ""
+    return ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+
+
+def _running(functions: dict[str, ir.Operation]) -> frozenset[str]:
+    """Functions with a kernel inside or below; raises `BadArtifact` for recursion."""
+    calls = {
+        n: {c for op in walk_operations(f) if (c := callee_of(op))} for n, f in functions.items()
+    }
+    order: list[str] = []
+    waiting = {n: {c for c in called if c in functions} for n, called in calls.items()}
+    while waiting:
+        ready = [n for n, called in waiting.items() if called.isdisjoint(waiting)]
+        if not ready:
+            raise BadArtifact(f"functions that call themselves: {', '.join(sorted(waiting))[:200]}")
+        for name in ready:
+            del waiting[name]
+        order += ready
+    found: set[str] = set()
+    for name in order:
+        own = any(target_of(op) == TARGET for op in walk_operations(functions[name]))
+        if own or not calls[name].isdisjoint(found):
+            found.add(name)
+    return frozenset(found)
 
 
 def _kernel(op: ir.Operation, context: ir.Context) -> Kernel:

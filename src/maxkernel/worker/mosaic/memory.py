@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from maxkernel.worker.mosaic.dtypes import numpy_dtype, poison_value, poisoned
+from maxkernel.worker.mosaic.dtypes import fill_poison, numpy_dtype, poisoned
 from maxkernel.worker.mosaic.errors import (
     BadArtifact,
     Deadlock,
@@ -31,11 +31,25 @@ SEMAPHORES = {"dma_semaphore", "semaphore"}
 
 @dataclass(slots=True, eq=False)
 class Buffer:
-    """One allocation. `pending` lists the DMAs in flight that touch it."""
+    """One allocation. `pending` lists the DMAs in flight that touch it.
+
+    Where undefined reads are tracked, `whole` is its array and `defined` says which elements were
+    written.
+    """
 
     name: str
     readonly: bool = False
     pending: list[Copy] = field(default_factory=list["Copy"])
+    whole: Array | None = None
+    defined: Array | None = None
+
+    def shadow(self, view: Array) -> Array:
+        """The part of `defined` that belongs to a view of the allocation."""
+        assert self.whole is not None and self.defined is not None
+        size = view.itemsize
+        at = view.__array_interface__["data"][0] - self.whole.__array_interface__["data"][0]
+        strides = tuple(n // size for n in view.strides)
+        return np.ndarray(view.shape, np.bool_, self.defined.data, at // size, strides)
 
 
 @dataclass(slots=True, eq=False)
@@ -100,7 +114,7 @@ class Machine:
         self.deadline = time.monotonic() + options.seconds
         self.bytes = 0
         self.grid: tuple[int, ...] = ()
-        self.flying = 0
+        self.undefined = False
 
     def tick(self) -> None:
         """Account for one grid step or loop iteration."""
@@ -123,7 +137,10 @@ class Machine:
         self.bytes += t.size * dtype.itemsize
         if self.bytes > self.options.memory_bytes:
             raise Exhausted(f"refs of more than {self.options.memory_bytes >> 20} MiB")
-        return Ref(Buffer(name), poisoned(t.shape, dtype, self.options.poison), t.element)
+        buffer, array = Buffer(name), poisoned(t.shape, dtype, self.options.poison)
+        if self.options.track:
+            buffer.whole, buffer.defined = array, np.zeros(t.shape, np.bool_)
+        return Ref(buffer, array, t.element)
 
     def release(self, ref: Ref) -> None:
         """End of a ref's life: nothing may still touch it."""
@@ -149,12 +166,16 @@ class Machine:
 
     def reading(self, ref: Ref, view: Array) -> None:
         """A read of `view`: refused while a DMA may be writing it."""
+        if ref.buffer.defined is not None and not self.undefined:
+            self.undefined = not ref.buffer.shadow(view).all()
         for copy in ref.buffer.pending:
             if copy.target.buffer is ref.buffer and overlap(copy.target.array, view):
                 self._race("read", ref, copy, "writing")
 
-    def writing(self, ref: Ref, view: Array) -> None:
+    def writing(self, ref: Ref, view: Array, mask: Array | None = None) -> None:
         """A write to `view`: refused while a DMA may be reading or writing it."""
+        if ref.buffer.defined is not None:
+            ref.buffer.shadow(view)[... if mask is None else mask] = True
         if ref.buffer.readonly:
             raise WrittenInput(f"the kernel writes to {ref.buffer.name}, an input not aliased")
         for copy in ref.buffer.pending:
@@ -187,12 +208,11 @@ class Machine:
         if self.options.dma == "start":
             target.array[...] = source.array
         else:
-            target.array[...] = poison_value(target.array.dtype, self.options.poison)
+            fill_poison(target.array, self.options.poison)
         semaphore.copies.append(copy)
         source.buffer.pending.append(copy)
         if target.buffer is not source.buffer:
             target.buffer.pending.append(copy)
-        self.flying += 1
 
     def wait(self, semaphore: Semaphore, nbytes: int) -> None:
         """Wait until DMAs have moved `nbytes` on this semaphore.
@@ -220,7 +240,6 @@ class Machine:
         copy.source.buffer.pending.remove(copy)
         if copy.target.buffer is not copy.source.buffer:
             copy.target.buffer.pending.remove(copy)
-        self.flying -= 1
 
 
 def bounded(start: int, size: int, extent: int, axis: int, name: str) -> None:

@@ -94,3 +94,5 @@ class Options:
     """Longest run, wall clock."""
     memory_bytes: int = 8 << 30
     """Most bytes of arrays that kernels' refs may occupy at once."""
+    track: bool = False
+    """Note loads of scratch that nothing has written (`Launched.undefined`)."""

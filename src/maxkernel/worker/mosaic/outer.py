@@ -11,15 +11,20 @@ kernels are walked here.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
 
-from maxkernel.worker.mosaic.artifact import TARGET, Program, target_of, walk_operations
-from maxkernel.worker.mosaic.dtypes import poisoned
+from maxkernel.worker.mosaic.artifact import (
+    TARGET,
+    Program,
+    callee_of,
+    target_of,
+    walk_operations,
+)
 from maxkernel.worker.mosaic.errors import BadArtifact, Exhausted, Unsupported
 from maxkernel.worker.mosaic.launch import launch
 from maxkernel.worker.mosaic.memory import Array
@@ -41,6 +46,8 @@ class Stop:
 
 
 Plan = list[Segment | Stop]
+Instead = Callable[[Sequence[Array]], list[Array]]
+"""What to do in place of a kernel: operands of the call to its results."""
 
 
 def run(
@@ -48,12 +55,12 @@ def run(
     inputs: Sequence[Any],
     options: Options | None = None,
     *,
-    ghosts: frozenset[int] = frozenset(),
+    instead: Mapping[int, Instead] | None = None,
 ) -> list[Array]:
     """Execute a program on arrays and return its results, in the order of its signature.
 
-    `ghosts` are kernels that are not run: their results hold poison, so that a program whose
-    results do not change with them is found out. Raises a `MosaicError`.
+    `instead` replaces kernels, by index: a function from the operands of the call to its results.
+    Raises a `MosaicError`.
     """
     if len(inputs) != len(program.inputs):
         raise BadArtifact(f"{len(inputs)} inputs for {len(program.inputs)}")
@@ -61,16 +68,16 @@ def run(
     for k, (array, spec) in enumerate(zip(arrays, program.inputs, strict=True)):
         if array.shape != spec.shape or array.dtype.name != spec.dtype:
             raise BadArtifact(f"input {k} is {array.dtype}{array.shape}, not {spec}")
-    return _Run(program, options or Options(), ghosts).call(
+    return _Run(program, options or Options(), instead or {}).call(
         "main", [arrays[k] for k in program.kept]
     )
 
 
 class _Run:
-    def __init__(self, program: Program, options: Options, ghosts: frozenset[int]) -> None:
+    def __init__(self, program: Program, options: Options, instead: Mapping[int, Instead]) -> None:
         self.program = program
         self.options = options
-        self.ghosts = ghosts
+        self.instead = instead
         self.fuel = options.steps
         self.deadline = time.monotonic() + options.seconds
 
@@ -114,7 +121,7 @@ class _Run:
         if op.name == "stablehlo.custom_call":
             return self.kernel(op, arrays)
         if op.name == "func.call":
-            return self.call(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, arrays)
+            return self.call(callee_of(op), arrays)
 
         def inner(region: int, given: Sequence[Array]) -> list[Array]:
             block = op.regions[region].blocks[0]
@@ -131,13 +138,10 @@ class _Run:
 
     def kernel(self, op: ir.Operation, arrays: Sequence[Array]) -> list[Array]:
         index = self.program.calls[op.results[0]]
-        if index in self.ghosts:
-            found = [
-                poisoned(t.shape, _dtype(t.element), self.options.poison)
-                for t in self.program.kernels[index].outputs
-            ]
+        if index in self.instead:
+            found = self.instead[index](arrays)
         else:
-            found = launch(self.program.executable(index, self.options), arrays)
+            found = launch(self.program.executable(index, self.options), arrays).outputs
         return [
             a.view(_dtype(t.element)) if a.dtype.itemsize == _dtype(t.element).itemsize else a
             for a, t in zip(found, (read_type(v.type) for v in op.results), strict=True)
@@ -151,19 +155,12 @@ def _dtype(element: str) -> np.dtype[Any]:
     return found
 
 
-def has_kernel(program: Program, op: ir.Operation, seen: frozenset[str] = frozenset()) -> bool:
+def has_kernel(program: Program, op: ir.Operation) -> bool:
     """True when running the operation may run a kernel."""
-    for inner in (op, *walk_operations(op)):
-        if target_of(inner) == TARGET:
-            return True
-        if inner.name == "func.call":
-            name = ir.FlatSymbolRefAttr(inner.attributes["callee"]).value
-            if name in seen:
-                raise BadArtifact(f"function {name} calls itself")
-            callee = program.functions.get(name)
-            if callee is not None and has_kernel(program, callee, seen | {name}):
-                return True
-    return False
+    return any(
+        target_of(inner) == TARGET or callee_of(inner) in program.running
+        for inner in (op, *walk_operations(op))
+    )
 
 
 def make_plan(program: Program, block: ir.Block, path: Path) -> Plan:

@@ -18,7 +18,7 @@ from jaxlib.mlir.passmanager import PassManager  # pyright: ignore[reportMissing
 from maxkernel.worker.mosaic.errors import BadArtifact, Unsupported
 from maxkernel.worker.mosaic.model import Kernel, Window
 from maxkernel.worker.mosaic.read import location_of, read_attr, read_func, read_type
-from maxkernel.worker.mosaic.syntax import Func, Op, Type
+from maxkernel.worker.mosaic.syntax import Func
 
 BODY_LIMIT = 16 << 20
 """Largest kernel body, bytes of MLIR bytecode."""
@@ -187,18 +187,3 @@ def read_kernel(call: ir.Operation, context: ir.Context) -> Kernel:
         location=location_of(call),
         histogram=Counter(op.name for op in main.walk()),
     )
-
-
-def matmul_flops(func: Func) -> float:
-    """Multiply-adds x 2 of the `tpu.matmul`s of one execution of a body, loops counted once."""
-
-    def flops(op: Op) -> float:
-        lhs: Type = func.types[op.operands[0]]
-        out: Type = func.types[op.results[0]]
-        contracted = re.match(
-            r"#tpu\.dot_dimension_numbers<\[(\d+)\]", op.text("dimension_numbers")
-        )
-        depth = lhs.shape[int(contracted[1])] if contracted else lhs.shape[-1]
-        return 2.0 * out.size * depth
-
-    return sum(flops(op) for op in func.walk() if op.name == "tpu.matmul")

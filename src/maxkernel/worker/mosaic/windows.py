@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from maxkernel.worker.mosaic.dtypes import poison_value, poisoned
+from maxkernel.worker.mosaic.dtypes import fill_poison, poisoned
 from maxkernel.worker.mosaic.errors import Race
 from maxkernel.worker.mosaic.grid import Region, Step, region
 from maxkernel.worker.mosaic.memory import Array, Buffer, Machine, Ref
@@ -57,7 +57,7 @@ class Slot:
         if self.private or not place.whole:
             return poisoned(self.window.bounds, self.array.dtype, poison)
         block = self.array[place.inside]
-        block[...] = poison_value(self.array.dtype, poison)
+        fill_poison(block, poison)
         return block
 
     def _fetch(self, machine: Machine, place: Region) -> Array:

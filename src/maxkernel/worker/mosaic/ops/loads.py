@@ -79,7 +79,7 @@ def _load(
         if ref.parent is not None:
             r[0].reading(ref, ref.parent.array)
             view = ref.reinterpreted()[view]
-        elif ref.buffer.pending:
+        elif ref.buffer.pending or ref.buffer.defined is not None:
             r[0].reading(ref, view)
         r[o] = view.copy() if copy else view
         if mask is not None:
@@ -130,12 +130,12 @@ def write(
     if ref.parent is not None:
         _write_recast(machine, ref, view, value, mask, add)
         return
-    if ref.buffer.pending or ref.buffer.readonly:
-        machine.writing(ref, view)
     if add:
-        if ref.buffer.pending:
-            machine.reading(ref, view)
+        machine.reading(ref, view)
         value = value + view
+    buffer = ref.buffer
+    if buffer.pending or buffer.readonly or buffer.defined is not None:
+        machine.writing(ref, view, mask)
     if mask is None:
         view[...] = value
     else:
@@ -147,8 +147,8 @@ def _write_recast(
 ) -> None:
     parent = ref.parent
     assert parent is not None
-    machine.writing(ref, parent.array)
     machine.reading(ref, parent.array)
+    machine.writing(ref, parent.array)
     flat = ref.reinterpreted()
     old = flat[at]
     new = value + old if add else value
@@ -189,7 +189,7 @@ def load_scalar(op: Op, c: Lowering) -> Step:
         at = locate(r, ref)
         if ref.parent is not None:
             raise Unsupported("a scalar load from a ref whose element type was reinterpreted")
-        if ref.buffer.pending:
+        if ref.buffer.pending or ref.buffer.defined is not None:
             r[0].reading(ref, ref.array[(*at, ...)])
         r[o] = as_scalar(ref.array[at], element)
 
@@ -221,7 +221,8 @@ def store_scalar(op: Op, c: Lowering) -> Step:
         at = locate(r, ref)
         if ref.parent is not None:
             raise Unsupported("a scalar store to a ref whose element type was reinterpreted")
-        if ref.buffer.pending or ref.buffer.readonly:
+        buffer = ref.buffer
+        if buffer.pending or buffer.readonly or buffer.defined is not None:
             r[0].writing(ref, ref.array[(*at, ...)])
         ref.array[at] = r[value]
 
