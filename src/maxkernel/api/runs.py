@@ -13,7 +13,7 @@ import msgspec
 from maxkernel.api.session import Session
 from maxkernel.engineers.team import Team
 from maxkernel.errors import UsageError
-from maxkernel.judge import Prepared
+from maxkernel.judge import Prepared, require_sound
 from maxkernel.modes import Finish, run_auto
 from maxkernel.report import RunReport, build_report, write_bundle
 from maxkernel.search import Context, Progress, Silent
@@ -29,28 +29,43 @@ class RunOptions:
 
     team: Team = field(default_factory=Team.builtin)
     progress: Progress = field(default_factory=Silent)
+    allow_weak: bool = False
+    """Also work on a task whose check can be passed without doing its work; the report says so."""
 
 
 def start_run(
     session: Session, task: Task, budget: Budget, options: RunOptions | None = None
 ) -> tuple[RunReport, Path]:
-    """A new run of `task`, driven to its end. Returns the report and the run's folder."""
+    """A new run of `task`, driven to its end. Returns the report and the run's folder.
+
+    Raises TaskError, before any run file is made, when the task cannot be judged or when its
+    check can be passed without doing its work (unless `options.allow_weak`).
+    """
     options = options or RunOptions()
+    _check_budget(budget)
+    prepared = _prepare(session, task, options)
+    if not options.allow_weak:
+        require_sound(task.name, prepared.lint)
+    with create_run(session, task, budget, "auto") as run:
+        run.step("prepared", Prepared, lambda: prepared)
+        return _drive(session, run, budget, options), run.folder
+
+
+def create_run(session: Session, task: Task, budget: Budget, mode: str) -> RunFile:
+    """The file of a new run, driven by this process. Raises UsageError for an empty budget."""
     _check_budget(budget)
     name = _run_name(task, session.target.name)
     header = RunHeader(
         run=name,
         task=task,
         target=session.target.name,
-        mode="auto",
+        mode=mode,
         budget=budget,
         versions=session.judge.versions,
         created=time.time(),
         options={"sandbox": session.executor.sandbox},
     )
-    folder = session.settings.runs_path / name
-    with RunFile.create(folder, header) as run:
-        return _drive(session, run, budget, options), folder
+    return RunFile.create(session.settings.runs_path / name, header)
 
 
 def resume_run(
@@ -63,17 +78,21 @@ def resume_run(
     """
     options = options or RunOptions()
     with RunFile.resume(folder) as run:
-        header = run.header
-        if header.versions != session.judge.versions:
-            raise UsageError(
-                f"run {header.run} was made with {_versions(header.versions)}; the workers have "
-                f"{_versions(session.judge.versions)}",
-                "start a new run, or point worker_python at an environment with the old versions",
-            )
+        check_versions(session, run.header)
         if budget is not None:
             _check_budget(budget)
             run.event("budget", budget=msgspec.to_builtins(budget))
         return _drive(session, run, current_budget(run), options)
+
+
+def check_versions(session: Session, header: RunHeader) -> None:
+    """Raises UsageError when a run was made with another compiler than the workers have."""
+    if header.versions != session.judge.versions:
+        raise UsageError(
+            f"run {header.run} was made with {_versions(header.versions)}; the workers have "
+            f"{_versions(session.judge.versions)}",
+            "start a new run, or point worker_python at an environment with the old versions",
+        )
 
 
 def reopen(folder: Path) -> RunReport | None:
@@ -94,11 +113,7 @@ def current_budget(run: RunFile) -> Budget:
 
 def _drive(session: Session, run: RunFile, budget: Budget, options: RunOptions) -> RunReport:
     task = run.header.task
-    prepared = run.step(
-        "prepared",
-        Prepared,
-        lambda: session.judge.prepare(task, lambda stage: options.progress.stage(stage, None)),
-    )
+    prepared = run.step("prepared", Prepared, lambda: _prepare(session, task, options))
     options.progress.prepared(prepared)
     context = Context(
         run=run,
@@ -114,6 +129,10 @@ def _drive(session: Session, run: RunFile, budget: Budget, options: RunOptions) 
     write_bundle(run.folder / BUNDLE, report, task, prepared, _winner(finish))
     run.event("finished", outcome=finish.outcome, reason=finish.reason)
     return report
+
+
+def _prepare(session: Session, task: Task, options: RunOptions) -> Prepared:
+    return session.judge.prepare(task, lambda stage: options.progress.stage(stage, None))
 
 
 def _winner(finish: Finish) -> Candidate | None:

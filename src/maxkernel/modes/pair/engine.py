@@ -1,0 +1,172 @@
+"""The engine: the one process that runs a session's stages. It owns no decision."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from pathlib import Path
+
+import msgspec
+
+from maxkernel.engineers.team import Team
+from maxkernel.errors import MaxkernelError
+from maxkernel.judge import Judge, Prepared
+from maxkernel.modes.pair.acts import KIND, Act, Began, Ended, Heard, Told
+from maxkernel.modes.pair.desk import Desk, Publish
+from maxkernel.modes.pair.explain import Search
+from maxkernel.modes.pair.facts import budget_of
+from maxkernel.modes.pair.fold import fold
+from maxkernel.modes.pair.stages import work
+from maxkernel.modes.pair.state import Proposal, State
+from maxkernel.search import Context
+from maxkernel.store import RunFile
+from maxkernel.types import Evaluation
+
+_POLL_SECONDS = 0.1
+
+_SIGN_SECONDS = 0.25
+"""Signs of life are written at most this often."""
+
+
+class PairEngine:
+    """Drives one run. Raises UsageError when another process drives it already."""
+
+    def __init__(
+        self,
+        folder: Path,
+        judge: Judge,
+        team: Team,
+        workers: int,
+        publish: Publish,
+        search: Search,
+    ) -> None:
+        self.run = RunFile.resume(folder)
+        self._judge = judge
+        self._team = team
+        self._workers = workers
+        self._publish = publish
+        self._search = search
+        self._lock = threading.Lock()
+        self._state = State()
+        self._closing = threading.Event()
+        self._prepared: Prepared | None = None
+
+    def serve(self, idle_seconds: float | None = None) -> None:
+        """Runs approved stages until `close`, or until nothing happened for `idle_seconds`."""
+        self.prepare()
+        quiet_since = time.monotonic()
+        while not self._closing.is_set():
+            if self.step():
+                quiet_since = time.monotonic()
+            elif idle_seconds is not None and time.monotonic() - quiet_since > idle_seconds:
+                return
+            else:
+                self._closing.wait(_POLL_SECONDS)
+
+    def close(self) -> None:
+        """Ends `serve` after the evaluation in flight; an unfinished stage is taken up again."""
+        self._closing.set()
+
+    def release(self) -> None:
+        """Lets another process drive the run. Call it when `serve` has returned."""
+        self.run.close()
+
+    def prepare(self) -> bool:
+        """Traces the task and times its baseline, once per run; False when that fails."""
+        if self._prepared is not None:
+            return True
+        task = self.run.header.task
+        try:
+            self._prepared = self.run.step("prepared", Prepared, lambda: self._judge.prepare(task))
+        except MaxkernelError as error:
+            self._write(Told(text=f"{error.message} {error.advice}".strip(), problem=True))
+            return False
+        return True
+
+    def step(self) -> bool:
+        """Runs the approved stage if there is one; True when there was."""
+        state = self._read()
+        proposal = state.proposal
+        if proposal is None or proposal.status == "open":
+            return False
+        self._write(Began(proposal=proposal.id))
+        started = time.monotonic()
+        ended = self._work(proposal)
+        if ended is None:
+            return False
+        self._write(msgspec.structs.replace(ended, seconds=time.monotonic() - started))
+        return True
+
+    def _work(self, proposal: Proposal) -> Ended | None:
+        """None when the engine closes under an unfinished stage: it stays to be done."""
+        if not self.prepare() or self._prepared is None:
+            return Ended(proposal=proposal.id, error="the task could not be prepared")
+        state = self._read()
+        context = self._context(self._prepared, proposal)
+        desk = Desk(proposal.id, proposal.ask, state.bench, context, self._publish, self._search)
+        try:
+            ended = work(desk)
+        except MaxkernelError as error:
+            ended = Ended(proposal=proposal.id, error=f"{error.message} {error.advice}".strip())
+        except Exception:
+            trace = traceback.format_exc(limit=-3)
+            ended = Ended(proposal=proposal.id, error=f"a fault of maxkernel's own:\n{trace}")
+        return None if self._closing.is_set() else ended
+
+    def _context(self, prepared: Prepared, proposal: Proposal) -> Context:
+        budget, started = budget_of(self.run), time.monotonic()
+        worked = self._state.worked
+
+        def stopping() -> bool:
+            spent = worked + time.monotonic() - started
+            late = budget.seconds is not None and spent >= budget.seconds
+            return late or self._closing.is_set() or self._read().stopping
+
+        return Context(
+            run=self.run,
+            judge=self._judge,
+            prepared=prepared,
+            team=self._team,
+            budget=msgspec.structs.replace(budget, seconds=None),
+            workers=self._workers,
+            progress=_Signs(self, proposal.id),
+            stopping=stopping,
+        )
+
+    def _read(self) -> State:
+        with self._lock:
+            self._state = fold(self._state, self.run.events(self._state.revision))
+            return self._state
+
+    def _write(self, act: Act) -> None:
+        named = msgspec.structs.replace(act, by="engine")
+        self.run.event(KIND, **msgspec.to_builtins(named))
+
+    def heard(self, proposal: int, text: str, design: int | None) -> None:
+        """Writes a sign of life from a running stage."""
+        self._write(Heard(proposal=proposal, text=text, design=design))
+
+
+class _Signs:
+    """Progress of a stage, written to the run file for every client, not too often."""
+
+    def __init__(self, engine: PairEngine, proposal: int) -> None:
+        self._engine = engine
+        self._proposal = proposal
+        self._lock = threading.Lock()
+        self._last = 0.0
+
+    def stage(self, name: str, design: int | None) -> None:
+        with self._lock:
+            now = time.monotonic()
+            if now - self._last < _SIGN_SECONDS:
+                return
+            self._last = now
+        self._engine.heard(self._proposal, name, design)
+
+    def prepared(self, prepared: Prepared) -> None:
+        """Clients read it from the run file."""
+
+    def evaluated(self, design: int, evaluation: Evaluation) -> None:
+        """Clients read it from the run file."""

@@ -1,0 +1,265 @@
+"""A client of a pairing session: reads its state, takes decisions. Any number may be open."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+
+from maxkernel.errors import UsageError
+from maxkernel.judge import Prepared
+from maxkernel.modes.pair.acts import (
+    KIND,
+    Act,
+    Answer,
+    Approve,
+    Ask,
+    EditPlan,
+    Focus,
+    Move,
+    Note,
+    Redo,
+    Reject,
+    SetApprove,
+    Stop,
+    Undo,
+)
+from maxkernel.modes.pair.facts import budget_of, find_design, focus_on
+from maxkernel.modes.pair.fold import fold
+from maxkernel.modes.pair.state import State
+from maxkernel.modes.pair.suggest import TITLES
+from maxkernel.store import RunFile
+from maxkernel.types import Plan
+
+MAX_TEXT = 20_000
+"""Characters of one remark, question or reason."""
+
+MAX_SOURCE_BYTES = 1 << 20
+"""Bytes of an edited kernel; the judge reads no more either."""
+
+_POLL_SECONDS = 0.1
+
+_NEEDS_KERNEL = frozenset({"judge", "debug", "tune", "profile", "explain", "accept"})
+_NEEDS_ACCEPTED = frozenset({"tune", "profile", "accept"})
+
+
+class PairSession:
+    """One client (a terminal, a browser tab's server). Thread-safe; writes decisions only.
+
+    Every decision returns the state after it. `key` names a decision: a second one with the
+    same key changes nothing, so that a form sent twice counts once.
+    """
+
+    def __init__(self, folder: Path, by: str) -> None:
+        self.run = RunFile.read(folder)
+        self.by = by
+        self._lock = threading.Lock()
+        self._state = State()
+        self._prepared: Prepared | None = None
+
+    def close(self) -> None:
+        """Closes the file; the session itself lives in it."""
+        self.run.close()
+
+    @property
+    def state(self) -> State:
+        """The state as of now."""
+        with self._lock:
+            self._state = fold(self._state, self.run.events(self._state.revision))
+            return self._state
+
+    def wait(self, revision: int, seconds: float) -> State:
+        """The state as soon as it is newer than `revision`, or after `seconds`."""
+        end = time.monotonic() + seconds
+        while (state := self.state).revision <= revision and time.monotonic() < end:
+            time.sleep(_POLL_SECONDS)
+        return state
+
+    @property
+    def prepared(self) -> Prepared | None:
+        """The traced task and its baseline; None until an engine has prepared it."""
+        if self._prepared is None:
+            self._prepared = self.run.recall("prepared", Prepared)
+        return self._prepared
+
+    def ask(self, ask: Ask, key: str = "") -> State:
+        """Puts a stage up. Raises UsageError when it makes no sense now."""
+        state = self.state
+        if key and key in state.keys:
+            return state
+        _idle(state)
+        return self._act(self._checked(state, ask), key)
+
+    def answer(self, approve: bool, why: str = "", proposal: int | None = None) -> State:
+        """A word on the stage that is shown (or on `proposal`: nothing happens if it has gone)."""
+        state = self.state
+        if proposal is None:
+            if state.proposal is None or state.proposal.status != "open":
+                raise UsageError("nothing waits for your word", "/help lists what you can do")
+            proposal = state.proposal.id
+        return self._act(Answer(proposal=proposal, approve=approve, why=_text(why)))
+
+    def edit_plan(self, plan: Plan, card: int | None = None, key: str = "") -> State:
+        """Changes a plan on the table, or adds one."""
+        state = self.state
+        _idle(state)
+        if card is not None and state.bench.card(card) is None:
+            raise UsageError(f"there is no plan {card}")
+        if not plan.family.strip() or not plan.strategy.strip():
+            raise UsageError("a plan needs a family and a strategy")
+        return self._act(EditPlan(plan=plan, card=card), key)
+
+    def edit_kernel(self, source: str, design: int | None = None, key: str = "") -> State:
+        """Makes an edited source the next design. It is judged like any other."""
+        if len(source.encode(errors="replace")) > MAX_SOURCE_BYTES:
+            raise UsageError(f"the kernel is larger than {MAX_SOURCE_BYTES >> 20} MiB")
+        if not source.strip():
+            raise UsageError("the kernel is empty")
+        return self.ask(Ask(stage="edit", source=source, design=design), key)
+
+    def reject(self, why: str, *, card: int | None = None, design: int | None = None) -> State:
+        """Refuses a plan or a design (by default the one in focus)."""
+        state = self.state
+        _idle(state)
+        if card is None and design is None:
+            design = _focus(state).design
+        if card is not None and state.bench.card(card) is None:
+            raise UsageError(f"there is no plan {card}")
+        if design is not None:
+            find_design(self.run, design)
+        return self._act(Reject(card=card, design=design, why=_text(why)))
+
+    def note(self, text: str, design: int | None = None, key: str = "") -> State:
+        """Writes a remark that planners will read too."""
+        if not text.strip():
+            raise UsageError("the note is empty")
+        return self._act(Note(text=_text(text), design=design), key)
+
+    def move(self, design: int) -> State:
+        """Turns to another design, at its best constants: the next change branches from there."""
+        state = self.state
+        _idle(state)
+        found = find_design(self.run, design)
+        return self._act(Move(focus=focus_on(self.run, self.prepared, state.bench, found)))
+
+    def undo(self, of: int | None = None) -> State:
+        """Takes the last decision back; with `of`, only if that one is still the last."""
+        state = self.state
+        _idle(state)
+        if of is None:
+            if not state.undo:
+                raise UsageError("there is nothing to undo")
+            of = state.undo[-1].id
+        return self._act(Undo(of=of))
+
+    def redo(self, of: int | None = None) -> State:
+        """Restores the last decision taken back."""
+        state = self.state
+        _idle(state)
+        if of is None:
+            if not state.redo:
+                raise UsageError("there is nothing to redo")
+            of = state.redo[-1].id
+        return self._act(Redo(of=of))
+
+    def set_approve(self, approve: Approve) -> State:
+        """Changes what waits for a person's word."""
+        return self._act(SetApprove(approve=approve))
+
+    def set_budget(self, candidates: int | None, seconds: float | None = None) -> State:
+        """New limits of the run; what was spent stays spent."""
+        if candidates is not None and candidates < 1:
+            raise UsageError(f"the budget allows {candidates} candidates; it needs at least 1")
+        if seconds is not None and seconds <= 0:
+            raise UsageError(f"the budget allows {seconds:g} seconds; it needs more than 0")
+        old = budget_of(self.run)
+        new = msgspec.structs.replace(
+            old,
+            candidates=old.candidates if candidates is None else candidates,
+            seconds=old.seconds if seconds is None else seconds,
+        )
+        self.run.event("budget", budget=msgspec.to_builtins(new))
+        return self.state
+
+    def stop(self) -> State:
+        """Tells the running stage to end as soon as it can."""
+        state = self.state
+        if state.proposal is None or not state.running:
+            raise UsageError("nothing is running")
+        return self._act(Stop(proposal=state.proposal.id))
+
+    def _checked(self, state: State, ask: Ask) -> Ask:
+        """The stage with its subject filled in, once it is certain that it can run."""
+        bench = state.bench
+        if ask.stage == "implement":
+            number = ask.card
+            if number is None:
+                number = next((c.number for c in bench.cards if c.status == "open"), None)
+            if bench.card(number) is None:
+                what = f"there is no plan {number}" if number else "there is no plan left to try"
+                raise UsageError(what, "/plan asks for plans, /edit plan writes one")
+            return msgspec.structs.replace(ask, card=number)
+        if ask.stage in _NEEDS_KERNEL:
+            ask = self._with_kernel(state, ask)
+        if ask.stage in ("judge", "tune", "auto"):
+            self._check_budget(state)
+        if ask.count < 0:
+            raise UsageError(f"{ask.stage}: the number must be at least 1, not {ask.count}")
+        if ask.stage == "answer" and not ask.text.strip():
+            raise UsageError("the question is empty")
+        return msgspec.structs.replace(ask, text=_text(ask.text))
+
+    def _with_kernel(self, state: State, ask: Ask) -> Ask:
+        focus = state.bench.focus
+        if ask.design is None:
+            focus = _focus(state)
+        elif focus is None or focus.design != ask.design:
+            found = find_design(self.run, ask.design)
+            focus = focus_on(self.run, self.prepared, state.bench, found)
+        if ask.stage in _NEEDS_ACCEPTED and focus.judged != "accepted":
+            word = "was refused" if focus.judged else "was not judged yet"
+            raise UsageError(f"design {focus.design} {word}", "/judge it, or /debug it, first")
+        if ask.stage == "debug" and focus.judged != "refused":
+            raise UsageError(f"design {focus.design} was not refused: there is nothing to repair")
+        return msgspec.structs.replace(ask, design=focus.design)
+
+    def _check_budget(self, state: State) -> None:
+        budget, spent = budget_of(self.run), len(self.run.evaluations())
+        if spent >= budget.candidates:
+            raise UsageError(
+                f"the budget is spent: {spent} of {budget.candidates} evaluations",
+                "/budget N raises it",
+            )
+        if budget.seconds is not None and state.worked >= budget.seconds:
+            raise UsageError(
+                f"the budget is spent: the team worked {state.worked:.0f} of "
+                f"{budget.seconds:.0f} seconds",
+                "/budget N SECONDS raises it",
+            )
+
+    def _act(self, act: Act, key: str = "") -> State:
+        named = msgspec.structs.replace(act, by=self.by, key=key or secrets.token_hex(8))
+        self.run.event(KIND, **msgspec.to_builtins(named))
+        return self.state
+
+
+def _focus(state: State) -> Focus:
+    if state.bench.focus is None:
+        raise UsageError("there is no kernel yet", "/plan, then /implement; or /edit kernel")
+    return state.bench.focus
+
+
+def _idle(state: State) -> None:
+    if state.running and state.proposal is not None:
+        raise UsageError(
+            f"the team is busy: {TITLES[state.proposal.ask.stage]}", "wait for it, or stop it"
+        )
+
+
+def _text(text: str) -> str:
+    if len(text) > MAX_TEXT:
+        raise UsageError(f"the text has {len(text)} characters; the limit is {MAX_TEXT}")
+    return text.strip()
