@@ -91,7 +91,8 @@ class Context:
         """Judges candidates side by side, as far as the budget goes.
 
         A candidate that this run has judged before is answered from the run file and costs
-        nothing, so the result holds a prefix of `candidates` when the budget ends.
+        nothing, so the result holds a prefix of `candidates` when the budget ends. A fault of
+        this machine (`environment`) says nothing of a candidate: it is not remembered.
         """
         return [e for e in self._map(lambda c: self._evaluate(design, c), candidates) if e]
 
@@ -107,7 +108,10 @@ class Context:
             known = self.judge.evaluate(
                 self.prepared, candidate, lambda stage: self.progress.stage(stage, design.id)
             )
-            self.run.add_evaluation(design.id, known)
+            if known.failure is not None and known.failure.kind == "environment":
+                self._release()
+            else:
+                self.run.add_evaluation(design.id, known)
         self.progress.evaluated(design.id, known)
         return known
 
@@ -119,6 +123,10 @@ class Context:
                 return False
             self._evaluations += 1
             return True
+
+    def _release(self) -> None:
+        with self._lock:
+            self._evaluations -= 1
 
     def _map(self, work: Callable[[T], U], items: list[T]) -> list[U]:
         if len(items) < 2:

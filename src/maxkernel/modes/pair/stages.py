@@ -92,6 +92,9 @@ def _judge(desk: Desk) -> Ended:
     if not found:
         return Ended(proposal=desk.proposal, error="not judged: stopped, or the budget is spent")
     evaluation = found[0]
+    if evaluation.failure is not None and evaluation.failure.kind == "environment":
+        text = f"not judged: {evaluation.failure.message}"
+        return Ended(proposal=desk.proposal, error=f"{text} {evaluation.failure.advice}".strip())
     after = judged(focus, evaluation, context.prepared)
     return Ended(
         proposal=desk.proposal,
