@@ -6,10 +6,8 @@ from functools import partial
 
 from maxkernel.modes.finish import Finish, finish
 from maxkernel.search import Context
-from maxkernel.search.driver import Driver, SearchSettings
-
-SETTINGS = "graph/settings"
-"""Key of the step that keeps what makes this search the same search."""
+from maxkernel.search.driver import Driver
+from maxkernel.search.settings import SETTINGS, SearchSettings
 
 
 def run_graph(context: Context, settings: SearchSettings) -> Finish:

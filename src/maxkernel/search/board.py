@@ -28,7 +28,8 @@ class Board:
         self.hints: list[str] = []
         """What people said about the whole task."""
         self._planned_at = -PLAN_EVERY
-        self._keys: set[str] = set()
+        self._keys: dict[str, int] = {}
+        """Node of every plan and of every given source."""
         self._dirty: set[int] = set()
         self._options: dict[int, list[Option]] = {}
         self._next_id = 1
@@ -115,7 +116,8 @@ class Board:
 
     def adopt(self, design: Design) -> None:
         """Takes in a design that another mode made."""
-        self._keys |= {_key(design.plan, ""), _key(design.plan, design.source)}
+        for key in (_key(design.plan, ""), _key(design.plan, design.source)):
+            self._keys.setdefault(key, design.id)
         self._next_id = max(self._next_id, design.id + 1)
         self.graph.add_design(design)
         self.touch(design.id)
@@ -128,19 +130,19 @@ class Board:
     def intend(self, move: Move, parents: tuple[int, ...]) -> Intent | None:
         """Adds what a move leads to as an intent; None when the graph has the same one already.
 
-        It starts from the best constants of its parents, those of the first one foremost.
+        It starts from the best constants of its parents, those of the first one foremost. One
+        that is planned already moves below the faster parent.
         """
         key = _key(move.plan, move.source)
-        if key in self._keys:
+        known = self._keys.get(key)
+        if known is not None:
+            node = self.graph[known]
+            if node.state == "planned" and self._faster(parents, node.intent.parents):
+                self.graph.move_below(known, self._intent(known, move, parents))
+                self.touch(known)
             return None
-        self._keys.add(key)
-        tunables: dict[str, Tunable] = {}
-        for parent in reversed(parents):
-            best = self.graph[parent].best
-            tunables |= best.tunables if best is not None else {}
-        intent = Intent(
-            self._next_id, move.plan, move.name, parents, move.gain, move.source, tunables
-        )
+        intent = self._intent(self._next_id, move, parents)
+        self._keys[key] = intent.id
         self._next_id += 1
         self.graph.add_intent(intent)
         self.touch(intent.id)
@@ -155,6 +157,20 @@ class Board:
         """What became of every intent so far, oldest first."""
         roots = [n for n in self.graph if not n.is_repair]
         return tuple(outcome(self.graph, n, self.scale) for n in roots if n.state != "planned")
+
+    def _intent(self, id: int, move: Move, parents: tuple[int, ...]) -> Intent:
+        tunables: dict[str, Tunable] = {}
+        for parent in reversed(parents):
+            best = self.graph[parent].best
+            tunables |= best.tunables if best is not None else {}
+        return Intent(id, move.plan, move.name, parents, move.gain, move.source, tunables)
+
+    def _faster(self, new: tuple[int, ...], old: tuple[int, ...]) -> bool:
+        """True when the first of the new parents is faster than the first of the old ones."""
+        if not new or not old:
+            return False
+        mine, theirs = self.graph[new[0]].seconds, self.graph[old[0]].seconds
+        return mine is not None and (theirs is None or mine < theirs)
 
     def _intend_repair(self, job: Job) -> None:
         failure = self.graph[job.broken].failure

@@ -11,8 +11,6 @@ from queue import Empty, SimpleQueue
 from random import Random
 from typing import Literal, Protocol, runtime_checkable
 
-import msgspec
-
 from maxkernel.search.apply import apply, begin
 from maxkernel.search.artifacts import Artifacts
 from maxkernel.search.board import Board
@@ -21,7 +19,9 @@ from maxkernel.search.decision import job_of
 from maxkernel.search.inputs import inputs_of
 from maxkernel.search.job import CHOICE, RESULT, Job, JobResult
 from maxkernel.search.options import Option, Scale
-from maxkernel.search.policies import DEFAULT_POLICY, Standing, get_policy
+from maxkernel.search.policies import Standing, get_policy
+from maxkernel.search.reading import foreign
+from maxkernel.search.settings import SearchSettings
 from maxkernel.search.steer import Ear
 from maxkernel.search.work import Inputs, do_job
 
@@ -29,15 +29,6 @@ Reason = Literal["budget", "roofline", "no gain", "no plan", "stopped"]
 
 ROUND = 8
 """Evaluations that count as one round of the budget's patience."""
-
-
-class SearchSettings(msgspec.Struct, frozen=True):
-    """What makes a search the same search."""
-
-    policy: str = DEFAULT_POLICY
-    seed: int = 0
-    width: int = 4
-    """Decisions that are under way at once. More keep more workers busy; fewer know more."""
 
 
 @runtime_checkable
@@ -127,16 +118,8 @@ class Driver:
 
     def _adopt(self, number: int) -> Job:
         """The first new decision of a session takes in what another mode did in the meantime."""
-        graph = self.board.graph
-        designs = [d.id for d in self._run.designs() if d.id not in graph.nodes]
-        judged = [
-            (design, evaluation.candidate.digest)
-            for design, evaluation in self._run.evaluations()
-            if graph.owner(evaluation.candidate.digest) is None
-        ]
-        if not designs and not judged:
-            return self._choose(number)
-        return Job(number, "idle", designs=tuple(designs), judged=tuple(judged))
+        job = foreign(self._run, self.board, number)
+        return job if job.designs or job.judged else self._choose(number)
 
     def _choose(self, number: int) -> Job:
         steers, budget = self._ear.listen()

@@ -139,6 +139,16 @@ class DesignGraph:
             parent.children.append(node.id)
         return node
 
+    def move_below(self, id: int, intent: Intent) -> None:
+        """Gives a planned node other parents."""
+        node = self.nodes[id]
+        for parent in node.intent.parents:
+            self.nodes[parent].children.remove(id)
+        for parent in intent.parents:
+            self.nodes[parent].children.append(id)
+        node.intent = msgspec.structs.replace(intent, source="")
+        node.depth = 1 + max(self.nodes[p].depth for p in intent.parents)
+
     def add_design(self, design: Design) -> Node:
         """The node of a design that is written."""
         node = self.add_intent(Intent(design.id, design.plan, design.move, design.parents))

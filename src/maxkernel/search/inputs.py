@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from maxkernel.search.board import Board, outcome
 from maxkernel.search.graph import Node
 from maxkernel.search.job import Job
 from maxkernel.search.work import Inputs
 from maxkernel.store import RunFile
-from maxkernel.types import Evaluation, Outcome, Plan
+from maxkernel.types import Evaluation, Intent, Outcome, Plan
 
 
 def inputs_of(run: RunFile, board: Board, job: Job) -> Inputs:
@@ -16,10 +18,10 @@ def inputs_of(run: RunFile, board: Board, job: Job) -> Inputs:
         case "plan":
             return Inputs(history=(*board.history(), *_said("", board.hints)))
         case "implement":
-            return Inputs(intent=run.intent(job.node))
+            return Inputs(intent=_intent(run, board, job.node))
         case "repair":
             broken = board.graph[job.broken]
-            return Inputs(run.intent(job.node), run.design(job.broken), broken.failure)
+            return Inputs(_intent(run, board, job.node), run.design(job.broken), broken.failure)
         case "moves":
             node = board.graph[job.node]
             partners = [run.design(id) for id in job.partners]
@@ -33,6 +35,13 @@ def inputs_of(run: RunFile, board: Board, job: Job) -> Inputs:
             return Inputs(design=run.design(job.node))
         case "idle":
             return Inputs()
+
+
+def _intent(run: RunFile, board: Board, id: int) -> Intent:
+    """A node's intent as it stands now, with the source that only the run file keeps."""
+    stored = run.intent(id)
+    source = stored.source if stored is not None else ""
+    return msgspec.structs.replace(board.graph[id].intent, source=source)
 
 
 def _best(run: RunFile, node: Node) -> Evaluation | None:

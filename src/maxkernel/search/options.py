@@ -15,17 +15,21 @@ MAX_REPAIRS = 3
 """Repairs that an intent is worth before it is given up."""
 
 INCUBATION = 8
-"""Jobs without a gain, on a design and on what came of it, after which it loses its credit.
-First versions are 4 to 12 times slower than the best that later comes of them."""
+"""Jobs for which a plan keeps the value that it promised, whatever its first code is worth, and
+jobs without a gain after which a design is dropped. First TPU versions of winners were 4 to 12
+times slower than what later came of them (published traces of Autocomp)."""
+
+MOVE_INCUBATION = 3
+"""Jobs for which a move keeps the value that it promised."""
+
+FADE = 0.03
+"""Merit that each of those jobs takes off the promise."""
 
 RANK_GAIN = 0.08
 """Expected ln gain of a first look at a design's constants."""
 
 REPAIR_DISCOUNT = 0.1
 """Expected ln loss per repair that an intent has needed so far."""
-
-UNKNOWN_MERIT = -0.7
-"""Merit that is expected of a plan without an estimate: half of XLA's speed."""
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -34,11 +38,14 @@ class Option(msgspec.Struct, frozen=True):
     kind: JobKind
     node: int
     merit: float
-    """Of the design it starts from; for plans without code, what is expected of them."""
+    """Of the design it starts from; minus infinity where none is accepted."""
     gain: float
     """Expected improvement on it."""
     chain: int
     """The first intent that it descends from."""
+    promise: float | None = None
+    """What its intent still promises, whatever its code is worth so far; None: nothing more.
+    Infinite where nobody has an estimate."""
     parent: int = 0
     """For `implement`: the design that the move starts from; 0 for a plan of its own."""
     depth: int = 0
@@ -51,10 +58,17 @@ class Option(msgspec.Struct, frozen=True):
     pinned: bool = False
     tunables: dict[str, Tunable] = {}
 
-    @property
-    def worth(self) -> float:
-        """Merit that is expected afterwards."""
-        return self.merit + self.gain
+    def base(self, best: float) -> float:
+        """Value of what it starts from: its merit, or its promise where that is higher. Nothing
+        promises more than the best merit so far (0 before there is one)."""
+        if self.promise is None:
+            return self.merit
+        top = best if math.isfinite(best) else 0.0
+        return max(self.merit, min(top, self.promise) - FADE * self.jobs)
+
+    def worth(self, best: float) -> float:
+        """Value that is expected afterwards."""
+        return self.base(best) + self.gain
 
 
 class Scale(msgspec.Struct, frozen=True):
@@ -79,10 +93,10 @@ def options_of(
         return [_implement(graph, node, scale, pinned)] if not node.active else []
     if not has_credit(graph, node) and not pinned:
         return []
+    base = _option(graph, node, scale, pinned)
     if node.best is None:
-        return _repairs(graph, node, scale, pinned)
+        return _repairs(graph, node, base)
     found: list[Option] = []
-    base = _option(graph, node, "tune", scale.merit(node.seconds or 1.0), 0.0, pinned)
     if constants is not None:
         pick = constants.next(node)
         if pick is not None:
@@ -96,64 +110,66 @@ def options_of(
 
 
 def has_credit(graph: DesignGraph, node: Node) -> bool:
-    """True while a design is worth more work: it is the best one, or it gained lately."""
+    """True while a design is worth more work: the best one came of it, or it gained lately."""
     best = graph.best
     leads = best is not None and any(n is node for n in graph.lineage(best.id))
     return leads or node.quiet < INCUBATION
 
 
-def expected_merit(graph: DesignGraph, node: Node, scale: Scale) -> float:
-    """Merit of a design, or what its intent promises while it has no accepted version."""
-    if node.seconds is not None:
-        return scale.merit(node.seconds)
+def promise_of(graph: DesignGraph, node: Node, scale: Scale) -> float | None:
+    """The merit that a node's intent promises; None once its incubation is over."""
     intent = graph[node.root].intent
     parents = [graph[p] for p in intent.parents if p in graph.nodes]
-    known = [p.seconds for p in parents if p.seconds is not None]
-    if known:
-        return scale.merit(min(known)) + intent.gain
+    if graph[node.root].jobs >= (MOVE_INCUBATION if parents else INCUBATION):
+        return None
+    if parents:
+        bases = [_merit(p, scale) for p in parents]
+        promises = [b for p in parents if (b := promise_of(graph, p, scale)) is not None]
+        return max([*bases, *promises]) + intent.gain
     promised = intent.plan.expected_seconds
-    return scale.merit(promised) if promised else UNKNOWN_MERIT
+    return scale.merit(promised) if promised else math.inf
 
 
-def _repairs(graph: DesignGraph, node: Node, scale: Scale, pinned: bool) -> list[Option]:
+def _repairs(graph: DesignGraph, node: Node, base: Option) -> list[Option]:
     failure = node.failure
     if node.active or node.children or failure is None or failure.kind == "environment":
         return []
     used = len(graph.serving(node.root)) - 1
     if used >= MAX_REPAIRS:
         return []
-    merit = expected_merit(graph, node, scale) - REPAIR_DISCOUNT * (1 + used)
-    return [_option(graph, node, "repair", merit, 0.0, pinned)]
+    return [msgspec.structs.replace(base, kind="repair", gain=-REPAIR_DISCOUNT * (1 + used))]
 
 
 def _implement(graph: DesignGraph, node: Node, scale: Scale, pinned: bool) -> Option:
     parents = [graph[p] for p in node.intent.parents if p in graph.nodes]
+    base = _option(graph, parents[0] if parents else node, scale, pinned)
     siblings = sum(graph[c].written or graph[c].active > 0 for p in parents for c in p.children)
-    merit, gain = expected_merit(graph, node, scale), 0.0
-    if parents:
-        merit, gain = merit - node.intent.gain, node.intent.gain
-    option = _option(graph, node, "implement", merit, gain, pinned)
     return msgspec.structs.replace(
-        option,
+        base,
+        kind="implement",
+        node=node.id,
+        gain=node.intent.gain,
         parent=parents[0].id if parents else 0,
-        jobs=parents[0].jobs if parents else 0,
         siblings=siblings,
     )
 
 
-def _option(
-    graph: DesignGraph, node: Node, kind: JobKind, merit: float, gain: float, pinned: bool
-) -> Option:
+def _option(graph: DesignGraph, node: Node, scale: Scale, pinned: bool) -> Option:
     lineage = graph.lineage(node.id)
     limit = next((n.limit for n in lineage if n.limit), "")
     return Option(
-        kind=kind,
+        kind="tune",
         node=node.id,
-        merit=merit,
-        gain=gain,
+        merit=_merit(node, scale),
+        gain=0.0,
         chain=graph.chain(node.id),
+        promise=promise_of(graph, node, scale),
         depth=node.depth,
         jobs=node.jobs,
         niche=(limit, f"{node.intent.plan.family}: {node.intent.plan.strategy}"),
         pinned=pinned,
     )
+
+
+def _merit(node: Node, scale: Scale) -> float:
+    return scale.merit(node.seconds) if node.seconds is not None else -math.inf

@@ -26,7 +26,7 @@ class Beam:
                 members.setdefault(option.parent or option.node, []).append(option)
         if not members:
             return plan
-        order = sorted(members, key=lambda m: (-max(o.merit for o in members[m]), m))
+        order = sorted(members, key=lambda m: (-max(o.base(standing.best) for o in members[m]), m))
         beam = order[:WIDTH]
         turn = min(beam, key=lambda m: (min(o.jobs for o in members[m]), order.index(m)))
-        return max(members[turn], key=lambda o: o.worth)
+        return max(members[turn], key=lambda o: o.worth(standing.best))

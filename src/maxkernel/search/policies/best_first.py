@@ -28,7 +28,7 @@ class BestFirst:
         admitted = [o for o in options if _admitted(o)] or list(options)
         if not admitted:
             return None
-        return max(admitted, key=lambda o: _bound(o, total))
+        return max(admitted, key=lambda o: _bound(o, standing.best, total))
 
 
 def _admitted(option: Option) -> bool:
@@ -37,7 +37,7 @@ def _admitted(option: Option) -> bool:
     return option.siblings < 1 + WIDENING * option.jobs**EXPONENT
 
 
-def _bound(option: Option, total: float) -> float:
+def _bound(option: Option, best: float, total: float) -> float:
     if option.kind == "plan":
         return -math.inf
-    return option.worth + BONUS * math.sqrt(total / (1 + option.jobs))
+    return option.worth(best) + BONUS * math.sqrt(total / (1 + option.jobs))

@@ -27,9 +27,9 @@ class Elites:
         if not niches:
             return plan
         names = sorted(niches)
-        best = max(names, key=lambda n: max(o.worth for o in niches[n]))
+        best = max(names, key=lambda n: max(o.worth(standing.best) for o in niches[n]))
         name = best if rng.random() < GREED else rng.choice(names)
         members = niches[name]
-        elite = max(members, key=lambda o: (o.merit, -o.node))
+        elite = max(members, key=lambda o: (o.base(standing.best), -o.node))
         near = [o for o in members if (o.parent or o.node) == (elite.parent or elite.node)]
-        return max(near, key=lambda o: o.worth)
+        return max(near, key=lambda o: o.worth(standing.best))

@@ -26,7 +26,7 @@ class Parallel:
         for chain in sorted(chains, key=lambda c: (jobs[c], c)):
             mine = [o for o in own if o.chain == chain]
             if mine:
-                return max(mine, key=lambda o: o.worth)
+                return max(mine, key=lambda o: o.worth(standing.best))
         return plan
 
 

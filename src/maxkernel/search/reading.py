@@ -1,0 +1,58 @@
+"""Reads the graph of any run, running or not, whatever mode drives it."""
+
+from __future__ import annotations
+
+from maxkernel.judge import Prepared
+from maxkernel.search.apply import apply, begin
+from maxkernel.search.board import Board
+from maxkernel.search.job import CHOICE, RESULT, Job, JobResult
+from maxkernel.search.options import Scale
+from maxkernel.search.settings import SETTINGS, SearchSettings
+from maxkernel.store import RunFile
+
+
+def read_board(run: RunFile) -> Board:
+    """The board of a run as its file stands now; nothing is written."""
+    prepared = run.recall("prepared", Prepared)
+    board = Board(Scale(prepared.baseline.seconds if prepared is not None else 1.0))
+    settings = run.recall(SETTINGS, SearchSettings)
+    if settings is not None:
+        _replay(run, board, settings.width)
+    number = -1
+    begin(board, run, foreign(run, board, number))
+    return board
+
+
+def foreign(run: RunFile, board: Board, number: int) -> Job:
+    """A decision that takes in what other modes did, as far as the board does not know it."""
+    graph = board.graph
+    designs = [d.id for d in run.designs() if d.id not in graph.nodes or not graph[d.id].written]
+    judged = [
+        (design, evaluation.candidate.digest)
+        for design, evaluation in run.evaluations()
+        if graph.owner(evaluation.candidate.digest) is None
+    ]
+    return Job(number, "idle", designs=tuple(designs), judged=tuple(judged))
+
+
+def _replay(run: RunFile, board: Board, width: int) -> None:
+    jobs: list[Job] = []
+    applied = 0
+    while (job := run.recall(f"{CHOICE}{len(jobs)}", Job)) is not None:
+        if len(jobs) >= width and not _apply(run, board, jobs[applied]):
+            break
+        applied += len(jobs) >= width
+        jobs.append(job)
+        begin(board, run, job)
+    for job in jobs[applied:]:
+        if not _apply(run, board, job):
+            break
+
+
+def _apply(run: RunFile, board: Board, job: Job) -> bool:
+    """Applies a stored result; False when there is none yet."""
+    idle = job.kind == "idle"
+    result = JobResult() if idle else run.recall(f"{RESULT}{job.number}", JobResult)
+    if result is not None:
+        apply(board, run, job, result)
+    return result is not None
