@@ -79,6 +79,26 @@ def test_judge_accepts_a_slow_kernel_without_a_claim(
     assert verdict["faster"] is False
 
 
+def test_lint_finds_the_holes_of_a_weak_task(cli: Any) -> None:
+    status, found = cli.json("lint", "norm.py")
+    assert status == 0
+    tried = {s["name"]: s["passes"] for s in found["shortcuts"]}
+    assert len(tried) >= 9
+    assert not any(tried.values())
+    task = (cli.folder / "norm.py").read_text()
+    cli.write("weak.py", task.replace("1 + 0.1 * jax.random.normal(k2, (1024,))", "jnp.ones(1024)"))
+    status, found = cli.json("lint", "weak.py")
+    assert status == 1
+    assert list(found["holes"]) == ["ignores input 1"]
+    status, refused = cli.json("optimize", "weak.py")
+    assert (status, "ignores input 1" in refused["error"]) == (2, True)
+    assert not list(cli.folder.glob("maxkernel-runs/*")), "no run file for a task that is refused"
+    status, report = cli.json(
+        "optimize", "weak.py", "--allow-weak-task", "--budget-candidates", "1"
+    )
+    assert any("WEAK TASK" in note for note in report["notes"])
+
+
 def test_profile_shows_both_programs(cli: Any) -> None:
     status, out, _ = cli.run("profile", "norm.py")
     assert status == 0
@@ -104,7 +124,9 @@ def workload(x, scale):
     return (y * scale).astype(x.dtype)
 """
     cli.write("baseline.py", jaxbench)
-    status, verdict = cli.json("judge", "baseline.py", "kernel.py", "--target", "v5e")
+    status, verdict = cli.json(
+        "judge", "baseline.py", "kernel.py", "--target", "v5e", "--allow-weak-task"
+    )
     assert (status, verdict["evaluation"]["target"]) == (0, "v5e"), verdict
     google = cli.folder / "google"
     google.mkdir()
@@ -119,7 +141,7 @@ def workload(x, scale):
         "    x = jax.random.normal(key, (512, 1024), dtype)\n"
         "    return [x, jnp.ones((1024,), jnp.float32)], []\n"
     )
-    status, verdict = cli.json("judge", "google", "kernel.py")
+    status, verdict = cli.json("judge", "google", "kernel.py", "--allow-weak-task")
     assert status == 0, verdict
 
 

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from maxkernel.cli.flags import Flags
+
 app = typer.Typer(
     help="Turns a JAX function into a Pallas TPU kernel that is proven equal to it and faster.",
     add_completion=False,
@@ -20,6 +22,10 @@ Unsafe = Annotated[
     typer.Option("--unsafe-no-sandbox", help="Run kernels without a sandbox if there is none."),
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Ignore earlier answers.")]
+Weak = Annotated[
+    bool,
+    typer.Option("--allow-weak-task", help="Also judge a task that `maxkernel lint` refuses."),
+]
 TaskArgument = Annotated[str, typer.Argument(metavar="TASK", help="Task file or folder.")]
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="Run name, a unique start of it, `last`, or a path.")
@@ -57,6 +63,7 @@ def optimize(
         float | None, typer.Option(help="Seconds to run at most, over all resumes.")
     ] = None,
     patience: Annotated[int, typer.Option(help="Rounds without gain before stopping.")] = 3,
+    allow_weak_task: Weak = False,
     as_json: Json = False,
     unsafe_no_sandbox: Unsafe = False,
     no_cache: NoCache = False,
@@ -66,7 +73,8 @@ def optimize(
     from maxkernel.types import Budget
 
     budget = Budget(candidates=budget_candidates, seconds=budget_seconds, patience=patience)
-    return run_optimize(task, target, budget, as_json, unsafe_no_sandbox, not no_cache)
+    flags = Flags(as_json, unsafe_no_sandbox, not no_cache, allow_weak_task)
+    return run_optimize(task, target, budget, flags)
 
 
 @app.command()
@@ -77,6 +85,7 @@ def judge(
     tunable: Annotated[
         list[str] | None, typer.Option("--tunable", help="NAME=VALUE; may be repeated.")
     ] = None,
+    allow_weak_task: Weak = False,
     as_json: Json = False,
     unsafe_no_sandbox: Unsafe = False,
     no_cache: NoCache = False,
@@ -84,7 +93,21 @@ def judge(
     """Judge one kernel: capture, rules, compile, check, time."""
     from maxkernel.cli.commands import run_judge
 
-    return run_judge(task, kernel, target, tunable or [], as_json, unsafe_no_sandbox, not no_cache)
+    flags = Flags(as_json, unsafe_no_sandbox, not no_cache, allow_weak_task)
+    return run_judge(task, kernel, target, tunable or [], flags)
+
+
+@app.command()
+def lint(
+    task: TaskArgument,
+    target: Target = "v6e",
+    as_json: Json = False,
+    unsafe_no_sandbox: Unsafe = False,
+) -> int:
+    """Tell whether a task can be passed without doing its work."""
+    from maxkernel.cli.lint import run_lint
+
+    return run_lint(task, target, Flags(as_json, unsafe_no_sandbox))
 
 
 @app.command()
@@ -103,7 +126,7 @@ def profile(
     """Say where the time of a program goes."""
     from maxkernel.cli.commands import run_profile
 
-    return run_profile(task, kernel, target, tunable or [], as_json, unsafe_no_sandbox)
+    return run_profile(task, kernel, target, tunable or [], Flags(as_json, unsafe_no_sandbox))
 
 
 @app.command()
@@ -144,7 +167,8 @@ def resume(
     """Go on with a run that was stopped or killed."""
     from maxkernel.cli.commands import run_resume
 
-    return run_resume(run, budget_candidates, budget_seconds, as_json, unsafe_no_sandbox)
+    flags = Flags(as_json, unsafe_no_sandbox)
+    return run_resume(run, budget_candidates, budget_seconds, flags)
 
 
 @app.command()

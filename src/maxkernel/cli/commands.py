@@ -20,69 +20,59 @@ from maxkernel.api import (
 from maxkernel.api.calls import read_kernel
 from maxkernel.api.runs import BUNDLE, current_budget
 from maxkernel.cli import tables
+from maxkernel.cli.flags import Flags
 from maxkernel.cli.progress import LiveProgress
 from maxkernel.config import load_settings
 from maxkernel.errors import EXIT_ACCEPTED, EXIT_REFUSED, TaskError, UsageError
-from maxkernel.judge import Prepared, read_source
+from maxkernel.judge import Prepared, read_source, require_sound
 from maxkernel.report import RunReport
 from maxkernel.store import RunFile, find_run
 from maxkernel.targets import get_target
 from maxkernel.types import Budget, Candidate, Failure, Task, Tunable, Verdict
 
 
-def run_optimize(
-    task: str, target: str, budget: Budget, as_json: bool, unsafe: bool, use_cache: bool
-) -> int:
+def run_optimize(task: str, target: str, budget: Budget, flags: Flags) -> int:
     """`maxkernel optimize`: exit status 0 when a faster kernel is handed back."""
     loaded = load_task(task)
     get_target(target)
     with (
-        open_session(target, unsafe_no_sandbox=unsafe, use_cache=use_cache) as session,
-        LiveProgress(loaded.name, target, budget, quiet=as_json) as progress,
+        open_session(target, unsafe_no_sandbox=flags.unsafe, use_cache=flags.use_cache) as session,
+        LiveProgress(loaded.name, target, budget, quiet=flags.as_json) as progress,
     ):
-        report, folder = start_run(session, loaded, budget, RunOptions(progress=progress))
-    return _finish(report, folder, as_json)
+        options = RunOptions(progress=progress, allow_weak=flags.allow_weak)
+        report, folder = start_run(session, loaded, budget, options)
+    return _finish(report, folder, flags.as_json)
 
 
-def run_resume(
-    name: str, candidates: int | None, seconds: float | None, as_json: bool, unsafe: bool
-) -> int:
+def run_resume(name: str, candidates: int | None, seconds: float | None, flags: Flags) -> int:
     """`maxkernel resume`: a finished run is shown unless its budget grows."""
     folder = find_run(load_settings().runs_path, name)
     with RunFile.read(folder) as run:
         header, budget = run.header, current_budget(run)
     done = reopen(folder)
     if done is not None and candidates is None and seconds is None:
-        return _finish(done, folder, as_json)
+        return _finish(done, folder, flags.as_json)
     grown = msgspec.structs.replace(
         budget,
         candidates=budget.candidates if candidates is None else candidates,
         seconds=budget.seconds if seconds is None else seconds,
     )
     with (
-        open_session(header.target, unsafe_no_sandbox=unsafe) as session,
-        LiveProgress(header.task.name, header.target, grown, quiet=as_json) as progress,
+        open_session(header.target, unsafe_no_sandbox=flags.unsafe) as session,
+        LiveProgress(header.task.name, header.target, grown, quiet=flags.as_json) as progress,
     ):
         changed = grown if grown != budget else None
         report = resume_run(session, folder, changed, RunOptions(progress=progress))
-    return _finish(report, folder, as_json)
+    return _finish(report, folder, flags.as_json)
 
 
-def run_judge(
-    task: str,
-    kernel: str,
-    target: str,
-    tunables: list[str],
-    as_json: bool,
-    unsafe: bool,
-    use_cache: bool,
-) -> int:
+def run_judge(task: str, kernel: str, target: str, tunables: list[str], flags: Flags) -> int:
     """`maxkernel judge`: exit status 0 when the kernel is accepted, faster or not."""
     loaded = load_task(task)
     candidate = _candidate(kernel, tunables)
-    with open_session(target, unsafe_no_sandbox=unsafe, use_cache=use_cache) as session:
-        prepared, verdict = _verdict(session, loaded, candidate, as_json)
-    if as_json:
+    with open_session(target, unsafe_no_sandbox=flags.unsafe, use_cache=flags.use_cache) as session:
+        prepared, verdict = _verdict(session, loaded, candidate, flags)
+    if flags.as_json:
         status = EXIT_ACCEPTED if verdict.evaluation.accepted else EXIT_REFUSED
         print_json(msgspec.to_builtins(verdict) | {"exit_status": status})
     else:
@@ -91,14 +81,14 @@ def run_judge(
 
 
 def run_profile(
-    task: str, kernel: str | None, target: str, tunables: list[str], as_json: bool, unsafe: bool
+    task: str, kernel: str | None, target: str, tunables: list[str], flags: Flags
 ) -> int:
     """`maxkernel profile`: the time of XLA's program, or of a kernel, op by op."""
     loaded = load_task(task)
     candidate = _candidate(kernel, tunables) if kernel else None
     with (
-        open_session(target, unsafe_no_sandbox=unsafe) as session,
-        tables.status(f"profiling for {target}", quiet=as_json),
+        open_session(target, unsafe_no_sandbox=flags.unsafe) as session,
+        tables.status(f"profiling for {target}", quiet=flags.as_json),
     ):
         prepared = session.judge.prepare(loaded)
         program, failure = prepared.baseline_program, None
@@ -107,7 +97,7 @@ def run_profile(
             program, failure = evaluation.program, evaluation.failure
     name = Path(kernel).name if kernel else "XLA's program"
     if program is None and failure is not None:
-        if as_json:
+        if flags.as_json:
             print_json({"failure": failure, "exit_status": EXIT_REFUSED})
         else:
             tables.print_failure(failure)
@@ -117,7 +107,7 @@ def run_profile(
             f"the schedule of {name} could not be read, so there is no profile",
             "the roofline bound still holds: see `maxkernel judge`",
         )
-    if as_json:
+    if flags.as_json:
         print_json({"program": program, "bound": prepared.bound, "exit_status": EXIT_ACCEPTED})
     else:
         tables.print_profile(name, program, prepared)
@@ -130,10 +120,12 @@ def print_json(value: Any) -> None:
 
 
 def _verdict(
-    session: Session, task: Task, candidate: Candidate, quiet: bool
+    session: Session, task: Task, candidate: Candidate, flags: Flags
 ) -> tuple[Prepared, Verdict]:
-    with tables.status("preparing", quiet=quiet) as say:
+    with tables.status("preparing", quiet=flags.as_json) as say:
         prepared = session.judge.prepare(task, say)
+        if not flags.allow_weak:
+            require_sound(task.name, prepared.lint)
         evaluation = session.judge.evaluate(prepared, candidate, say)
         return prepared, session.judge.verdict(prepared, evaluation)
 

@@ -8,6 +8,7 @@ from maxkernel.types.messages import (
     CaptureRequest,
     CheckRequest,
     CompileRequest,
+    LintRequest,
     OracleRequest,
     Request,
     TraceRequest,
@@ -18,6 +19,7 @@ _STAGES: dict[type, Stage] = {
     CaptureRequest: "capture",
     CompileRequest: "compile",
     CheckRequest: "check",
+    LintRequest: "check",
     OracleRequest: "check",
 }
 

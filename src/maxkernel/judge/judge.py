@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 
 import msgspec
 
 from maxkernel.config import Settings
-from maxkernel.errors import EnvironmentFault, TaskError
+from maxkernel.errors import EnvironmentFault, MaxkernelError, TaskError
 from maxkernel.executor import Executor
 from maxkernel.judge.bound import Roofline, roofline
 from maxkernel.judge.cache import Cache, stage_key
+from maxkernel.judge.desk import Desk, Pending, secret_seed
 from maxkernel.judge.numerics import numerics_failure
 from maxkernel.judge.rules import check_rules
 from maxkernel.judge.source import read_source
@@ -25,8 +24,8 @@ from maxkernel.types import (
     Candidate,
     Evaluation,
     Failure,
+    LintResult,
     ProgramTime,
-    Stage,
     Task,
     TaskInfo,
     Time,
@@ -39,10 +38,8 @@ from maxkernel.types.messages import (
     CheckRequest,
     CompileReply,
     CompileRequest,
-    FailureReply,
-    PingReply,
-    PingRequest,
-    Reply,
+    LintReply,
+    LintRequest,
     TraceReply,
     TraceRequest,
 )
@@ -65,6 +62,8 @@ class Prepared(msgspec.Struct, frozen=True):
     baseline_program: ProgramTime | None
     bound: Roofline
     compiler: str
+    lint: LintResult
+    """Which shortcuts pass this task's check."""
 
 
 class Judge:
@@ -73,21 +72,14 @@ class Judge:
     def __init__(
         self, executor: Executor, target: Target, settings: Settings, cache: Cache | None = None
     ) -> None:
-        self._executor = executor
+        self._desk = Desk(executor, cache)
         self._settings = settings
-        self._cache = cache
         self.target = target
-        self._versions: dict[str, str] | None = None
 
     @property
     def versions(self) -> dict[str, str]:
-        """Versions of jax and the compiler in the workers; part of every cache key."""
-        if self._versions is None:
-            reply = self._executor.submit(PingRequest()).result()
-            if not isinstance(reply, PingReply):
-                raise EnvironmentFault(*_worker_fault(reply))
-            self._versions = reply.versions
-        return self._versions
+        """Versions of jax and the compiler in the workers. Raises EnvironmentFault without any."""
+        return self._desk.versions
 
     def prepare(self, task: Task, on_stage: OnStage = lambda _: None) -> Prepared:
         """Traces the task and times XLA's program for it.
@@ -97,13 +89,17 @@ class Judge:
         on_stage("trace")
         info = self._trace(task)
         on_stage("baseline")
-        compiled, _ = self._compile(info.reference_tpu)
+        linting = self._lint(task, info)
+        compiled = self._compile(info.reference_tpu).result()
         if isinstance(compiled, Failure):
             raise TaskError(
                 f"{task.name}: XLA cannot compile the reference for {self.target.name}: "
                 f"{compiled.message}",
                 compiled.advice or compiled.detail,
             )
+        linted = linting.result()
+        if isinstance(linted, Failure):
+            raise _task_error(task, linted)
         bound = roofline(info, self.target)
         return Prepared(
             task=task,
@@ -113,6 +109,7 @@ class Judge:
             baseline_program=compiled.program,
             bound=bound,
             compiler=compiled.compiler,
+            lint=linted.result,
         )
 
     def evaluate(
@@ -130,7 +127,7 @@ class Judge:
             candidate=candidate,
             task=prepared.task.digest,
             target=self.target.name,
-            sandbox=self._executor.sandbox,
+            sandbox=self._desk.sandbox,
         )
         on_stage("capture")
         started = time.perf_counter()
@@ -157,27 +154,20 @@ class Judge:
         key = stage_key(
             "capture", candidate.digest, prepared.task.digest, self.target.name, self.versions
         )
-        cached = self._cache.get(key, CaptureReply) if self._cache else None
-        if cached is not None:
-            return cached.artifact, True
-        reply = self._executor.submit(
-            CaptureRequest(
-                source=candidate.source,
-                tunables=candidate.tunables,
-                target=self.target.name,
-                inputs=info.inputs,
-                check_inputs=info.check_inputs,
-                statics=info.statics,
-                check_statics=info.check_statics,
-                seconds=self._settings.capture_seconds,
-                memory_bytes=self._settings.capture_memory_mb << 20,
-            )
-        ).result()
-        if not isinstance(reply, CaptureReply):
-            return _failure_of(reply, "capture"), False
-        if self._cache:
-            self._cache.put(key, reply)
-        return reply.artifact, False
+        request = CaptureRequest(
+            source=candidate.source,
+            tunables=candidate.tunables,
+            target=self.target.name,
+            inputs=info.inputs,
+            check_inputs=info.check_inputs,
+            statics=info.statics,
+            check_statics=info.check_statics,
+            seconds=self._settings.capture_seconds,
+            memory_bytes=self._settings.capture_memory_mb << 20,
+        )
+        pending = self._desk.ask(request, CaptureReply, "capture", key)
+        reply = pending.result()
+        return reply if isinstance(reply, Failure) else reply.artifact, pending.cached
 
     def confirm(self, prepared: Prepared, candidate: Candidate) -> Failure | None:
         """Checks a winner again on inputs from new secret seeds; the first failure, or None."""
@@ -185,9 +175,9 @@ class Judge:
         if isinstance(artifact, Failure):
             return artifact
         for _ in range(CONFIRMATIONS):
-            reply = self._submit_check(prepared, artifact).result()
-            if not isinstance(reply, CheckReply):
-                return _failure_of(reply, "check")
+            reply = self._check(prepared, artifact).result()
+            if isinstance(reply, Failure):
+                return reply
             failure = numerics_failure(reply.numerics)
             if failure is not None:
                 return failure
@@ -215,9 +205,10 @@ class Judge:
     ) -> Evaluation:
         on_stage("compile")
         started = time.perf_counter()
-        checking = self._submit_check(prepared, artifact)
-        compiled, cached = self._compile(artifact.tpu)
-        evaluation = _spent(evaluation, "compile", started, cached)
+        checking = self._check(prepared, artifact)
+        compiling = self._compile(artifact.tpu)
+        compiled = compiling.result()
+        evaluation = _spent(evaluation, "compile", started, compiling.cached)
         if isinstance(compiled, Failure):
             checking.cancel()
             return msgspec.structs.replace(evaluation, failure=compiled)
@@ -228,56 +219,38 @@ class Judge:
         started = time.perf_counter()
         checked = checking.result()
         evaluation = _spent(evaluation, "check", started, False)
-        if not isinstance(checked, CheckReply):
-            return msgspec.structs.replace(evaluation, failure=_failure_of(checked, "check"))
-        numerics = checked.numerics
-        evaluation = msgspec.structs.replace(evaluation, numerics=numerics)
+        if isinstance(checked, Failure):
+            return msgspec.structs.replace(evaluation, failure=checked)
         mine = time_of(compiled, prepared.bound)
-        evaluation = msgspec.structs.replace(evaluation, time=mine)
-        failure = numerics_failure(numerics) or too_fast(mine, prepared.bound)
-        return msgspec.structs.replace(evaluation, failure=failure)
-
-    def _submit_check(self, prepared: Prepared, artifact: Artifact) -> Future[Reply]:
-        request = CheckRequest(
-            task=prepared.task,
-            program=artifact.cpu,
-            seed=secrets.randbits(31),
-            tolerance=prepared.info.tolerance,
+        failure = numerics_failure(checked.numerics) or too_fast(mine, prepared.bound)
+        return msgspec.structs.replace(
+            evaluation, numerics=checked.numerics, time=mine, failure=failure
         )
-        return self._executor.submit(request)
 
     def _trace(self, task: Task) -> TaskInfo:
         limit = self._settings.check_limit_mb << 20
         key = stage_key("trace", task.digest, self.target.name, limit, self.versions)
-        cached = self._cache.get(key, TraceReply) if self._cache else None
-        if cached is not None:
-            return cached.info
-        reply = self._executor.submit(TraceRequest(task, self.target.name, limit)).result()
-        if not isinstance(reply, TraceReply):
-            failure = _failure_of(reply, "trace")
-            text = f"{task.origin or task.name}: {failure.message}"
-            if failure.kind == "environment":
-                raise EnvironmentFault(text, failure.advice)
-            raise TaskError(text, failure.advice or failure.detail)
-        if self._cache:
-            self._cache.put(key, reply)
+        request = TraceRequest(task, self.target.name, limit)
+        reply = self._desk.ask(request, TraceReply, "trace", key).result()
+        if isinstance(reply, Failure):
+            raise _task_error(task, reply)
         return reply.info
 
-    def _compile(self, program: bytes) -> tuple[CompileReply | Failure, bool]:
-        key = stage_key("compile", _digest(program), self.target.name, self.versions)
-        cached = self._cache.get(key, CompileReply) if self._cache else None
-        if cached is not None:
-            return cached, True
-        reply = self._executor.submit(CompileRequest(program, self.target.name)).result()
-        if not isinstance(reply, CompileReply):
-            return _failure_of(reply, "compile"), False
-        if self._cache:
-            self._cache.put(key, reply)
-        return reply, False
+    def _lint(self, task: Task, info: TaskInfo) -> Pending[LintReply]:
+        key = stage_key("lint", task.digest, self.versions)
+        request = LintRequest(task, info.tolerance, secret_seed())
+        return self._desk.ask(request, LintReply, "check", key)
 
+    def _compile(self, program: bytes) -> Pending[CompileReply]:
+        digest = hashlib.sha256(program).hexdigest()
+        key = stage_key("compile", digest, self.target.name, self.versions)
+        request = CompileRequest(program, self.target.name)
+        return self._desk.ask(request, CompileReply, "compile", key)
 
-def _digest(program: bytes) -> str:
-    return hashlib.sha256(program).hexdigest()
+    def _check(self, prepared: Prepared, artifact: Artifact) -> Pending[CheckReply]:
+        """Never cached: every check draws its own secret seed."""
+        request = CheckRequest(prepared.task, artifact.cpu, secret_seed(), prepared.info.tolerance)
+        return self._desk.ask(request, CheckReply, "check")
 
 
 def _spent(evaluation: Evaluation, stage: str, started: float, cached: bool) -> Evaluation:
@@ -286,12 +259,8 @@ def _spent(evaluation: Evaluation, stage: str, started: float, cached: bool) -> 
     return msgspec.structs.replace(evaluation, elapsed=elapsed, cached=names)
 
 
-def _failure_of(reply: Reply, stage: Stage) -> Failure:
-    if isinstance(reply, FailureReply):
-        return reply.failure
-    return Failure(stage=stage, kind="crash", message=f"the worker answered {type(reply).__name__}")
-
-
-def _worker_fault(reply: Reply) -> tuple[str, str]:
-    failure = _failure_of(reply, "trace")
-    return f"the workers do not start: {failure.message}", failure.advice or failure.detail
+def _task_error(task: Task, failure: Failure) -> MaxkernelError:
+    text = f"{task.origin or task.name}: {failure.message}"
+    if failure.kind == "environment":
+        return EnvironmentFault(text, failure.advice)
+    return TaskError(text, failure.advice or failure.detail)

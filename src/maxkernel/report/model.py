@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from maxkernel.judge import Judge, Prepared
+from maxkernel.judge import Judge, Prepared, describe_holes
 from maxkernel.modes import Finish
 from maxkernel.store import RunFile
 from maxkernel.types import ArraySpec, Design, Evaluation, Numerics, Time, Tolerance, Tunable
@@ -154,6 +154,9 @@ def _line(
 
 def _notes(prepared: Prepared, evaluation: Evaluation | None) -> tuple[str, ...]:
     notes = list(prepared.info.warnings)
+    if prepared.lint.holes:
+        holes = describe_holes(prepared.lint)
+        notes.append(f"WEAK TASK: its check can be passed without doing the work: {holes}")
     programs = [("baseline", prepared.baseline_program)]
     if evaluation is not None:
         programs.append(("kernel", evaluation.program))

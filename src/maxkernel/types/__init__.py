@@ -23,6 +23,8 @@ from maxkernel.types.evaluation import Verdict as Verdict
 from maxkernel.types.graph import Graph as Graph
 from maxkernel.types.graph import Node as Node
 from maxkernel.types.graph import Value as Value
+from maxkernel.types.lint import LintResult as LintResult
+from maxkernel.types.lint import Shortcut as Shortcut
 from maxkernel.types.search import Budget as Budget
 from maxkernel.types.search import Design as Design
 from maxkernel.types.search import Diagnosis as Diagnosis

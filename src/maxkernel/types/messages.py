@@ -11,6 +11,7 @@ import msgspec
 from maxkernel.types.artifact import Artifact
 from maxkernel.types.clock import ProgramTime
 from maxkernel.types.evaluation import Failure, Numerics
+from maxkernel.types.lint import LintResult
 from maxkernel.types.task import ArraySpec, Static, Task, TaskInfo, Tolerance
 
 FRAME_LIMIT = 1 << 30
@@ -107,6 +108,18 @@ class OracleReply(msgspec.Struct, frozen=True, tag="oracle_values"):
     precision: str
 
 
+class LintRequest(msgspec.Struct, frozen=True, tag="lint"):
+    """Try to pass a task's check without doing its work."""
+
+    task: Task
+    tolerance: Tolerance
+    seed: int
+
+
+class LintReply(msgspec.Struct, frozen=True, tag="linted"):
+    result: LintResult
+
+
 class FailureReply(msgspec.Struct, frozen=True, tag="failed"):
     failure: Failure
 
@@ -120,8 +133,21 @@ class PingReply(msgspec.Struct, frozen=True, tag="pong"):
 
 
 Request = (
-    TraceRequest | CaptureRequest | CompileRequest | CheckRequest | OracleRequest | PingRequest
+    TraceRequest
+    | CaptureRequest
+    | CompileRequest
+    | CheckRequest
+    | OracleRequest
+    | LintRequest
+    | PingRequest
 )
 Reply = (
-    TraceReply | CaptureReply | CompileReply | CheckReply | OracleReply | FailureReply | PingReply
+    TraceReply
+    | CaptureReply
+    | CompileReply
+    | CheckReply
+    | OracleReply
+    | LintReply
+    | FailureReply
+    | PingReply
 )
