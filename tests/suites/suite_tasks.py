@@ -23,25 +23,68 @@ def module(suite, name, edition="hardened"):
 
 
 def draw(maker, seed=0):
-    """Inputs of a seed."""
+    """Inputs of a seed, Python scalars in their places."""
     return _compiled(maker)(jax.random.key(seed))
+
+
+def shapes(maker):
+    """Abstract inputs, Python scalars in their places."""
+    statics = {}
+    arrays = jax.eval_shape(_arrays_only(maker, statics), jax.random.key(0))
+    return _insert(arrays, statics)
+
+
+def output_shapes(function, inputs):
+    """Abstract results; Python scalars among the inputs stay constants."""
+    statics = {i: value for i, value in enumerate(inputs) if isinstance(value, int)}
+    arrays = [value for value in inputs if not isinstance(value, int)]
+    return jax.eval_shape(lambda *values: function(*_insert(values, statics)), *arrays)
+
+
+def run(function, inputs):
+    """The compiled function's results as a tuple."""
+    static = tuple(i for i, value in enumerate(inputs) if isinstance(value, int))
+    return tuple(jax.tree.leaves(jax.jit(function, static_argnums=static)(*inputs)))
 
 
 @functools.cache
 def _compiled(maker):
     """Unoptimised: compiling the random draws is most of the cost."""
-    return jax.jit(maker, compiler_options={"xla_backend_optimization_level": "0"})
+    statics = {}
+    arrays = _arrays_only(maker, statics)
+    fast = jax.jit(arrays, compiler_options={"xla_backend_optimization_level": "0"})
+    return lambda key: _insert(fast(key), statics)
 
 
-def wide(arrays):
+def _arrays_only(maker, statics):
+    """`maker` less its Python scalars, which tracing it leaves in `statics` by position."""
+
+    def arrays(key):
+        made = maker(key)
+        statics.update((i, value) for i, value in enumerate(made) if isinstance(value, int))
+        return [value for value in made if not isinstance(value, int)]
+
+    return arrays
+
+
+def _insert(arrays, statics):
+    rest = iter(arrays)
+    total = len(arrays) + len(statics)
+    return [statics[i] if i in statics else next(rest) for i in range(total)]
+
+
+def wide(values):
     """The same values in float32, so that results can be compared closely with float64."""
-    return [a.astype(jnp.float32) if jnp.issubdtype(a.dtype, jnp.floating) else a for a in arrays]
+    return [v.astype(jnp.float32) if is_float(v) else v for v in values]
 
 
-def as_numpy(arrays):
+def as_numpy(values):
     """float64 for floats, integers as they are."""
-    made = [np.asarray(a) for a in arrays]
-    return [a.astype(np.float64) if a.dtype.kind == "f" else a for a in made]
+    return [np.asarray(v).astype(np.float64) if is_float(v) else np.asarray(v) for v in values]
+
+
+def is_float(value):
+    return not isinstance(value, int) and jnp.issubdtype(value.dtype, jnp.floating)
 
 
 def specs(tree):

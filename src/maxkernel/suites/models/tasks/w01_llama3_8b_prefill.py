@@ -8,7 +8,7 @@ key/value heads of 128.
 import jax
 import jax.numpy as jnp
 
-TOLERANCE = {"atol": 1e-2, "rtol": 1e-2}
+TOLERANCE = {"atol": 6e-3, "rtol": 1e-2}
 
 
 def reference(q, k, v):

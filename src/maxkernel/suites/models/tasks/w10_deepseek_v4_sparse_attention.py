@@ -9,7 +9,7 @@ kv. The maximum is over scores and sink; softmax in float32. Full size: 2048 que
 import jax
 import jax.numpy as jnp
 
-TOLERANCE = {"atol": 1e-2, "rtol": 1e-2}
+TOLERANCE = {"atol": 6e-3, "rtol": 1e-2}
 
 
 def reference(q, kv, sink, indices):

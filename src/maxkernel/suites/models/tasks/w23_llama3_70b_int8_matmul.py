@@ -7,7 +7,7 @@ Full size: 4096 tokens, 8192 to 28672. Every token has its own spread, exp(0.7 N
 import jax
 import jax.numpy as jnp
 
-TOLERANCE = {"atol": 1e-2, "rtol": 1e-2}
+TOLERANCE = {"atol": 3e-2, "rtol": 1e-2}
 
 
 def reference(x, x_scale, w, w_scale):
