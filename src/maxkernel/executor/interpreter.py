@@ -34,10 +34,13 @@ class Interpreter:
 
 @functools.cache
 def probe(python: str) -> Interpreter:
-    """Asks the interpreter where it lies. Raises EnvironmentFault when it cannot be run."""
+    """Asks the interpreter where it lies, PYTHON* variables aside: workers do not get them.
+
+    Raises EnvironmentFault when it cannot be run.
+    """
     try:
         done = subprocess.run(
-            [python, "-c", _PROBE], capture_output=True, timeout=60, check=True, text=True
+            [python, "-E", "-c", _PROBE], capture_output=True, timeout=60, check=True, text=True
         )
         prefix, base, exec_prefix, path, user_base = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
