@@ -15,7 +15,7 @@ from maxkernel.engineers.builtin.text import WIDTH
 
 ROWS = "rows"
 """Name of the slice of rows that the loop works on."""
-TAKEN = (ROWS, "chunk", "chunk_rows", "i", "carry")
+TAKEN = (ROWS, "chunk", "chunk_rows", "finish_rows", "i", "carry")
 """Names that the loop uses itself."""
 
 
@@ -61,16 +61,16 @@ def _store(result: Store, value: Code) -> str:
     return f"{result.ref}[{result.where}] = {text}"
 
 
-def loop(inner: Sequence[str], length: str, indent: int) -> list[str]:
-    """A loop over chunks of rows around statements; `length` is the block's number of rows."""
+def loop(inner: Sequence[str], length: str, indent: int, step: str = "chunk_rows") -> list[str]:
+    """A loop over chunks of `step` rows around statements; `length` is the block's height."""
     pad = " " * indent
-    slice_rows = f"{ROWS} = pl.ds(pl.multiple_of(i * chunk_rows, chunk_rows), chunk_rows)"
+    slice_rows = f"{ROWS} = pl.ds(pl.multiple_of(i * {step}, {step}), {step})"
     return [
         "",
         f"{pad}def chunk(i, carry):",
         *(f"{pad}    {line}" for line in (slice_rows, *inner, "return carry")),
         "",
-        f"{pad}jax.lax.fori_loop(0, {length} // chunk_rows, chunk, 0)",
+        f"{pad}jax.lax.fori_loop(0, {length} // {step}, chunk, 0)",
     ]
 
 

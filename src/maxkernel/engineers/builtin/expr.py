@@ -83,7 +83,7 @@ class Scope:
 
     program: Program
     rows: frozenset[Axis]
-    cols: frozenset[Axis]
+    cols: tuple[Axis, ...]
     load: Callable[[int], Code]
     iota: Callable[[tuple[Axis, ...]], Code]
     size: Callable[[tuple[Axis, ...]], Code]
@@ -93,6 +93,8 @@ class Scope:
     helpers: set[str] = field(default_factory=set[str])
     constants: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     uses: Counter[int] = field(default_factory=Counter[int])
+    narrow: bool = False
+    """Values come from 16-bit floats or less: the matrix unit's bfloat16 is fine for statistics."""
 
     def write(self, roots: Iterable[int]) -> list[Code]:
         """Statements for everything that `roots` need, and the expressions for the roots."""
@@ -140,7 +142,7 @@ class Scope:
             return self._binary(t, args)
         texts = [a.text for a in args]
         if t.op in REDUCTIONS:
-            return Code(f"{_REDUCE[t.op]}({texts[0]}, {self._axis(t)})")
+            return self._reduce(t, args[0])
         if t.op == "square" and args[0].text.isidentifier():
             return Code(f"{texts[0]} * {texts[0]}", _PRODUCT)
         if t.op == "neg":
@@ -176,13 +178,32 @@ class Scope:
                 return Code(name)
         return Code(number(value))
 
-    def _axis(self, t: Term) -> str:
-        over: frozenset[Axis] = frozenset(t.attr("over"))
-        if over == self.cols:
-            return "axis=1, keepdims=True"
-        if over == self.rows:
-            return "axis=0, keepdims=True"
-        raise Unsupported("a reduction over part of a row")
+    def _reduce(self, t: Term, arg: Code) -> Code:
+        """A reduction over whole rows, over runs of columns, or over rows.
+
+        A value per run of columns is held in every column of its run, so a reduction over runs is
+        one over columns.
+        """
+        over: tuple[Axis, ...] = t.attr("over")
+        present = tuple(a for a in self.cols if a in self.program[t.args[0]].axes)
+        if over and over == present:
+            text = f"{_REDUCE[t.op]}({arg.text}, axis=1, keepdims=True)"
+            repeats = self.program.extent(a for a in self.cols if a not in present)
+            if t.op == "sum" and repeats > 1:
+                return Code(f"{text} * {number(1.0 / repeats)}", _PRODUCT)
+            return Code(text)
+        if over and over == self.cols[len(self.cols) - len(over) :] and present == self.cols:
+            return self._run_reduce(t, arg, self.program.extent(over))
+        if frozenset(over) == self.rows:
+            return Code(f"{_REDUCE[t.op]}({arg.text}, axis=0, keepdims=True)")
+        raise Unsupported("a reduction over dimensions that do not lie together")
+
+    def _run_reduce(self, t: Term, arg: Code, size: int) -> Code:
+        if t.op not in ("mean", "sum"):
+            raise Unsupported(f"`{t.op}` over runs of columns")
+        self.helpers.add(helpers.run_mean(exact=not self.narrow))
+        text = f"run_mean({arg.text}, {size})"
+        return Code(text) if t.op == "mean" else Code(f"{text} * {number(float(size))}", _PRODUCT)
 
     def _convert(self, t: Term, arg: Code) -> Code:
         if t.op == "to_float":

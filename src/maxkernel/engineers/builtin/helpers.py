@@ -46,6 +46,30 @@ _GELU = '''def gelu(x):
     half = 0.5 * x
     return half * jnp.tanh(inner) + half
 '''
+_RUN_MEAN = '''def run_mean(x, size):
+    """Mean over each run of `size` columns, in every column of the run.
+
+    The matrix unit adds and spreads in one go; lanes need not be shuffled.
+    """
+    width = size * 128 // math.gcd(size, 128)
+    parts = []
+    for start in range(0, x.shape[1], width):
+        part = x[:, start : start + width]
+        shape = (part.shape[1], part.shape[1])
+        source = jax.lax.broadcasted_iota(jnp.int32, shape, 0) // size
+        target = jax.lax.broadcasted_iota(jnp.int32, shape, 1) // size
+        spread = jnp.where(source == target, 1.0, 0.0).astype(jnp.bfloat16)
+        {product}
+        parts.append(total * (1.0 / size))
+    return jnp.concatenate(parts, axis=1)
+'''
+_ONE_PASS = """total = jnp.dot(
+            part.astype(jnp.bfloat16), spread, preferred_element_type=jnp.float32
+        )"""
+_TWO_PASSES = """high = part.astype(jnp.bfloat16)
+        low = (part - high.astype(jnp.float32)).astype(jnp.bfloat16)
+        total = jnp.dot(high, spread, preferred_element_type=jnp.float32)
+        total += jnp.dot(low, spread, preferred_element_type=jnp.float32)"""
 _NAMES = {
     "logistic": "sigmoid",
     "silu": "silu",
@@ -69,6 +93,11 @@ def use(t: Term, args: list[str]) -> tuple[str, str] | None:
     if name == "power":
         args = [*args, str(t.attr("y"))]
     return _SOURCES[name], f"{name}({', '.join(args)})"
+
+
+def run_mean(exact: bool) -> str:
+    """Source of `run_mean`; `exact` keeps 16 bits of the mantissa, else 8."""
+    return _RUN_MEAN.format(product=_TWO_PASSES if exact else _ONE_PASS)
 
 
 def definitions(sources: Iterable[str]) -> str:

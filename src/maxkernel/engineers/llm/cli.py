@@ -69,15 +69,10 @@ class CliModel(Model):
         )
 
 
-_HEADINGS = {
-    "instructions": "",
-    "user-prompt": "",
-    "model": "# Your earlier answer\n\n",
-    "retry-feedback": "# What is wrong with it\n\n",
-}
+_ANSWER = "# Your earlier answer\n\n"
 
 
 def as_prompt(messages: list[ModelMessage]) -> str:
     """A conversation as one text, for models that take a single prompt."""
-    parts = [f"{_HEADINGS.get(by, '')}{content}" for by, content in said(messages)]
+    parts = [f"{_ANSWER if by == 'model' else ''}{content}" for by, content in said(messages)]
     return "\n\n".join(parts) + "\n"

@@ -24,6 +24,7 @@ from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelResponse,
+    SystemPromptPart,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -112,7 +113,7 @@ class MeteredModel(WrapperModel):
         error = "cancelled: the run was stopped"
         used = (expected, 0, cost_of(self._spec, expected, 0), True)
         try:
-            async with asyncio.timeout(self._patience.seconds):
+            async with asyncio.timeout(self._longest_wait()):
                 response = await self.wrapped.request(messages, settings, parameters)
             used = self._used(response, asked)
             error = ""
@@ -146,6 +147,10 @@ class MeteredModel(WrapperModel):
             )
             self._record(redacted(call))
             self._meter.settle(ticket, tokens_in, tokens_out, cost)
+
+    def _longest_wait(self) -> float | None:
+        """A person may take as long as it takes."""
+        return None if self._spec.kind == "relay" else self._patience.seconds
 
     def _used(self, response: ModelResponse, asked: str) -> tuple[int, int, float | None, bool]:
         """Tokens in and out, cost, and whether the tokens had to be estimated."""
@@ -187,7 +192,11 @@ def trouble_of(fault: ModelAPIError) -> TroubleKind | None:
 
 
 def said(messages: list[ModelMessage]) -> Iterator[tuple[str, Any]]:
-    """(by, content) of everything in a conversation, instructions first."""
+    """(by, content) of everything in a conversation, instructions first.
+
+    Left out are the model's hidden reasoning, and the notes with which pydantic-ai explains its
+    own framing to models that need it: they depend on the provider, not on the question.
+    """
     instructions = next(
         (m.instructions for m in reversed(messages) if m.kind == "request" and m.instructions), None
     )
@@ -195,7 +204,7 @@ def said(messages: list[ModelMessage]) -> Iterator[tuple[str, Any]]:
         yield "instructions", instructions
     for message in messages:
         for part in message.parts:
-            if isinstance(part, ThinkingPart):
+            if isinstance(part, ThinkingPart | SystemPromptPart):
                 continue
             if isinstance(part, ToolCallPart):
                 yield "call", {"tool": part.tool_name, "arguments": part.args_as_dict()}

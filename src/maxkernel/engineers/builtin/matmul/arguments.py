@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Literal
 
 from maxkernel.engineers.builtin.matmul.match import MatmulProgram, Operand
 from maxkernel.engineers.builtin.text import Names
 
+Where = Literal["lhs", "rhs", "tile", "wide"]
+"""Whose space an array lies in: a side's, one block of the result, or whole rows of it."""
+
 
 @dataclass(frozen=True)
 class Argument:
-    """One array that the kernel is called with: an input in one of its uses."""
+    """One array of the call: an input in one of its uses."""
 
     operand: Operand
-    where: str
-    """`lhs`, `rhs` or `out`: whose space it lies in."""
+    where: Where
     array: str
     ref: str
 
 
-def arguments(matmul: MatmulProgram, arrays: tuple[str, ...]) -> tuple[Argument, ...]:
-    """The kernel's arrays in call order: left side, right side, epilogue."""
+def arguments(
+    matmul: MatmulProgram,
+    arrays: tuple[str, ...],
+    tile: Collection[int],
+    wide: Collection[int] = (),
+) -> tuple[Argument, ...]:
+    """Left side, right side, then the epilogue's inputs that `tile` and `wide` terms read."""
     names = Names()
-    found: list[Argument] = []
-    spaces = (
-        ("lhs", matmul.lhs.operands),
-        ("rhs", matmul.rhs.operands),
-        ("out", matmul.operands),
+    spaces: tuple[tuple[Where, list[Operand]], ...] = (
+        ("lhs", list(matmul.lhs.operands)),
+        ("rhs", list(matmul.rhs.operands)),
+        ("tile", [o for o in matmul.operands if o.term in tile]),
+        ("wide", [o for o in matmul.operands if o.term in wide]),
     )
+    found: list[Argument] = []
     for where, operands in spaces:
         for operand in operands:
             array = arrays[operand.use.index]

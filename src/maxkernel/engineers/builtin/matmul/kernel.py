@@ -5,34 +5,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from maxkernel.engineers.builtin.matmul.arguments import Argument
+from maxkernel.engineers.builtin.matmul.arguments import Argument, Where
 from maxkernel.engineers.builtin.matmul.match import MatmulProgram, Operand, Role
 from maxkernel.engineers.builtin.module import Shapes
 from maxkernel.engineers.builtin.text import call, doc, sequence
 from maxkernel.types import TunableSpace
 
 TAKEN = (
-    "m n k b i j inner steps batch body block_m block_n block_k chunk_rows row_block k_step".split()
+    "m n k b i j inner steps batch body block_m block_n block_k chunk_rows finish_rows k_step "
+    "divisor".split()
 )
 """Names that `kernel` uses itself."""
-_PARTS = {
-    "lhs": (("block_m", "m"), ("{k}", "k")),
-    "rhs": (("block_n", "n"), ("{k}", "k")),
-    "out": (("block_m", "m"), ("block_n", "n")),
+_BLOCK: dict[Where, tuple[tuple[str, str], tuple[str, str]]] = {
+    "lhs": (("block_m", "m"), ("block_k", "k")),
+    "rhs": (("block_n", "n"), ("block_k", "k")),
+    "tile": (("block_m", "m"), ("block_n", "n")),
+    "wide": (("block_m", "m"), ("n", "0")),
 }
-_SIZES = {"lhs": ("m", "k"), "rhs": ("n", "k"), "out": ("m", "n")}
+"""Per space: (block size, index) of its rows and of its columns."""
+_SIZES: dict[Where, tuple[str, str]] = {
+    "lhs": ("m", "k"),
+    "rhs": ("n", "k"),
+    "tile": ("m", "n"),
+    "wide": ("m", "n"),
+}
+DIVISOR = '''def divisor(size, limit):
+    """Largest multiple of 128 up to `limit` that divides `size`; `size` if there is none."""
+    for block in range(limit - limit % 128, 0, -128):
+        if size % block == 0:
+            return block
+    return size
+'''
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Choices that shape the call: which of m and n is the outer grid axis, and the strategy.
+    """Strategy of a call. `depth`: an innermost grid axis over k. `wide`: results span columns."""
 
-    `depth`: an innermost grid axis over k. `whole_rows`: results cover all columns.
-    """
-
-    outer: str
     depth: bool = False
-    whole_rows: bool = False
+    wide: bool = False
+
+    @property
+    def back_and_forth(self) -> bool:
+        """Whether the inner axis turns around, so that the block at a turn is used twice."""
+        return not self.depth and not self.wide
 
 
 @dataclass(frozen=True)
@@ -69,38 +85,33 @@ def kernel_text(c: Call) -> str:
 
 
 def _summary(layout: Layout) -> str:
-    order = (
-        "Rows of blocks in the outer axis" if layout.outer == "m" else "Columns of blocks outside"
-    )
-    return f"{order}{', k innermost' if layout.depth else ''}."
+    if layout.depth:
+        return "Blocks of rows, of columns, and k innermost."
+    return "Rows of blocks in the outer axis: the left block stays while the right ones pass."
 
 
 def _sizes(c: Call) -> list[str]:
-    """Statements that read the problem's sizes from the inputs."""
+    """Statements that read the problem's sizes from the inputs and fit the blocks to them."""
     matmul, dim = c.matmul, c.shapes.dim
-    lhs, rhs = matmul.lhs, matmul.rhs
-    contract = matmul.contract
     lines = [
-        f"m = {dim(lhs.rows)}",
-        f"n = {dim(rhs.rows)}",
-        f"k = {dim(contract)}",
+        *([f"batch = {dim(matmul.batch)}"] if matmul.batch else []),
+        f"m = {dim(matmul.lhs.rows)}",
+        f"n = {dim(matmul.rhs.rows)}",
+        f"k = {dim(matmul.contract)}",
         "chunk_rows = min(chunk_rows, block_m, pl.cdiv(m, 32) * 32)",
         "block_m = min(block_m, pl.cdiv(m, chunk_rows) * chunk_rows)",
+        "block_n = divisor(n, block_n)" if c.layout.wide else "block_n = min(block_n, n)",
     ]
-    if not c.layout.whole_rows:
-        lines.append("block_n = min(block_n, n)")
-    if matmul.batch:
-        lines.insert(0, f"batch = {dim(matmul.batch)}")
+    if c.layout.depth:
+        lines.append("block_k = divisor(k, block_k)")
     return lines
 
 
 def _walk(c: Call) -> list[str]:
-    """The inner grid axis, walked back and forth where whole operands stay resident."""
-    if c.layout.depth or c.layout.whole_rows:
+    if not c.layout.back_and_forth:
         return []
-    axis = "n" if c.layout.outer == "m" else "m"
     return [
-        f"steps = pl.cdiv({axis}, block_{axis})",
+        "steps = pl.cdiv(n, block_n)",
         "",
         "def inner(i, j):",
         '    """Back and forth: the block at a turn is at hand already."""',
@@ -110,10 +121,8 @@ def _walk(c: Call) -> list[str]:
 
 
 def _call(c: Call) -> str:
-    grid = ["pl.cdiv(m, block_m)", "pl.cdiv(n, block_n)"]
-    if c.layout.outer == "n":
-        grid.reverse()
-    meaning = ['"parallel"', '"arbitrary"' if c.layout.whole_rows else '"parallel"']
+    grid = ["pl.cdiv(m, block_m)", "steps" if c.layout.back_and_forth else "pl.cdiv(n, block_n)"]
+    meaning = ['"parallel"', '"arbitrary"' if c.layout.wide else '"parallel"']
     if c.layout.depth:
         grid.append("k // block_k")
         meaning.append('"arbitrary"')
@@ -142,19 +151,15 @@ def _call(c: Call) -> str:
 
 
 def _out_spec(c: Call, role: Role) -> str:
-    if c.layout.whole_rows:
-        shape = ("block_m", "n" if role == "full" else "1")
-        lead = ["None"] if c.matmul.batch else []
-        index = [*(["b"] if c.matmul.batch else []), "i", "0"]
-        return f"pl.BlockSpec(({', '.join([*lead, *shape])}), {_lambda(c)}: ({', '.join(index)}))"
     use = c.args[0].operand.use
-    return _spec(c, Operand(-1, use, role, False, bool(c.matmul.batch)), "out")
+    where: Where = "wide" if c.layout.wide else "tile"
+    return _spec(c, Operand(-1, use, role, False, bool(c.matmul.batch)), where)
 
 
-def _spec(c: Call, operand: Operand, where: str) -> str:
+def _spec(c: Call, operand: Operand, where: Where) -> str:
     if operand.role == "scalar":
         return "pl.BlockSpec(memory_space=pltpu.SMEM)"
-    first, second = _PARTS[where]
+    first, second = _BLOCK[where]
     parts = [
         first if operand.role in ("full", "row") else ("1", "0"),
         second if operand.role in ("full", "col") else ("1", "0"),
@@ -163,16 +168,15 @@ def _spec(c: Call, operand: Operand, where: str) -> str:
         parts.reverse()
     if c.matmul.batch:
         parts.insert(0, ("None", "b" if operand.batched else "0"))
-    index_of = _indices(c.layout)
-    block = ", ".join(shape.format(k="block_k" if c.layout.depth else "k") for shape, _ in parts)
-    index = ", ".join(index_of.get(index, index) for _, index in parts)
+    depth = c.layout.depth
+    index_of = {
+        "m": "i",
+        "n": "inner(i, j)" if c.layout.back_and_forth else "j",
+        "k": "k_step" if depth else "0",
+    }
+    block = ", ".join("k" if size == "block_k" and not depth else size for size, _ in parts)
+    index = ", ".join(index_of.get(name, name) for _, name in parts)
     return f"pl.BlockSpec(({block}), {_lambda(c)}: ({index}))"
-
-
-def _indices(layout: Layout) -> dict[str, str]:
-    inner = "j" if layout.depth or layout.whole_rows else "inner(i, j)"
-    m, n = ("i", inner) if layout.outer == "m" else (inner, "i")
-    return {"m": m, "n": n, "k": "k_step" if layout.depth else "0"}
 
 
 def _lambda(c: Call) -> str:
@@ -180,7 +184,7 @@ def _lambda(c: Call) -> str:
     return f"lambda {', '.join([*batch, 'i', 'j', *depth])}"
 
 
-def _shape(c: Call, operand: Operand, where: str) -> str:
+def _shape(c: Call, operand: Operand, where: Where) -> str:
     rows, cols = _SIZES[where]
     parts = [
         rows if operand.role in ("full", "row") else "1",
@@ -213,7 +217,7 @@ def _rank(c: Call, operand: Operand) -> int:
 
 def _out_type(c: Call, dtype: str, role: Role) -> str:
     use = c.args[0].operand.use
-    shape = _shape(c, Operand(-1, use, role, False, True), "out")
+    shape = _shape(c, Operand(-1, use, role, False, True), "tile")
     same = next((a.array for a in c.args if a.operand.use.dtype == dtype), None)
     kind = f"{same}.dtype" if same else f"jnp.{dtype}"
     return f"jax.ShapeDtypeStruct({shape}, {kind})"

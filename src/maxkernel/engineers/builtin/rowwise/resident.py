@@ -57,7 +57,7 @@ def row_scope(rows: RowProgram, arrays: tuple[str, ...], names: Names, module: M
     return Scope(
         program=rows.program,
         rows=frozenset(rows.rows),
-        cols=frozenset(rows.cols),
+        cols=rows.cols,
         load=load,
         iota=iota,
         size=size,

@@ -1,0 +1,127 @@
+"""Block sizes of matrix-product kernels: what fits in VMEM, and how fast it is by estimate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+from maxkernel.engineers.builtin.costs import (
+    STEP_SECONDS,
+    itemsize,
+    memory_seconds,
+    vector_cycles,
+)
+from maxkernel.engineers.builtin.matmul.match import MatmulProgram
+from maxkernel.targets import Target, peak_rate
+from maxkernel.types import TunableSpace
+
+Strategy = Literal["depth", "accumulate", "rows"]
+VMEM_SHARE = 0.82
+"""Of VMEM that blocks and chunks may take; the rest is the compiler's."""
+MS = (128, 256, 512, 1024, 2048)
+NS: dict[Strategy, tuple[int, ...]] = {
+    "depth": (128, 256, 512),
+    "accumulate": (512, 1024, 2048),
+    "rows": (128, 256, 512),
+}
+KS = (512, 1024, 2048)
+CHUNKS = (512, 256, 1024)
+"""Heights of the unrolled part of a block: 512 x 512 compiles in 3 s, 512 x 2048 in minutes."""
+FINISH_ROWS = (16, 32)
+MXU_SHARE = 0.955
+"""Of peak that a well-blocked product reaches (simulated v6e, whole-k blocks)."""
+ACCUMULATE_SHARE = 0.88
+"""The same with an accumulator in VMEM."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """One choice of block sizes, its estimated seconds, and what they are made of."""
+
+    m: int
+    n: int
+    k: int
+    seconds: float
+    why: str
+
+
+def rank(matmul: MatmulProgram, target: Target, strategy: Strategy) -> list[Blocks]:
+    """Block sizes that fit in VMEM, the fastest by estimate first."""
+    depth = matmul.sizes[3]
+    found: list[Blocks] = []
+    for m, n, k in product(MS, NS[strategy], KS if strategy == "accumulate" else (depth,)):
+        fits = footprint(matmul, strategy, m, n, k) <= VMEM_SHARE * target.vmem_bytes
+        if fits and k <= depth:
+            found.append(_timed(matmul, target, strategy, m, n, k))
+    return sorted(found, key=lambda b: b.seconds)
+
+
+def tunables(ranked: list[Blocks], strategy: Strategy) -> TunableSpace:
+    """Choices by preference: those of the best-ranked blocks first."""
+    near = [b for b in ranked[:8] if b.seconds < 1.3 * ranked[0].seconds]
+    space: TunableSpace = {
+        "block_m": tuple(dict.fromkeys(b.m for b in near)),
+        "block_n": tuple(dict.fromkeys(b.n for b in near)),
+    }
+    if strategy == "accumulate":
+        space["block_k"] = tuple(dict.fromkeys(b.k for b in near))
+    space["chunk_rows"] = (256, 512) if strategy == "accumulate" else CHUNKS
+    if strategy == "rows":
+        space["finish_rows"] = FINISH_ROWS
+    return space
+
+
+def footprint(matmul: MatmulProgram, strategy: Strategy, m: int, n: int, k: int) -> float:
+    """VMEM bytes: two buffers of every block, the scratch, and a chunk's float32 values."""
+    columns = matmul.sizes[2]
+    size = 2.0 * k * (m * side_bytes(matmul, "lhs") + n * side_bytes(matmul, "rhs"))
+    across = columns if strategy == "rows" else n
+    size += 2.0 * m * across * result_bytes(matmul)
+    chunk = 3 * 4 * min(m, CHUNKS[0]) * n
+    if strategy == "accumulate":
+        return size + 4 * m * n + chunk
+    if strategy == "rows":
+        return size + 4 * m * columns + max(chunk, 6 * 4 * FINISH_ROWS[0] * columns)
+    return size + chunk
+
+
+def side_bytes(matmul: MatmulProgram, side: str) -> int:
+    """Bytes per element of one side's arrays."""
+    operands = matmul.lhs.operands if side == "lhs" else matmul.rhs.operands
+    return sum(itemsize(o.use.dtype) for o in operands if o.role == "full")
+
+
+def result_bytes(matmul: MatmulProgram) -> int:
+    """Bytes per element of the result's space that move: residuals in, results out."""
+    size = sum(itemsize(o.use.dtype) for o in matmul.operands if o.role == "full")
+    return size + sum(itemsize(out.dtype) for out, role in matmul.outputs if role == "full")
+
+
+def _timed(
+    matmul: MatmulProgram, target: Target, strategy: Strategy, m: int, n: int, k: int
+) -> Blocks:
+    """max(arithmetic, traffic) + what does not overlap."""
+    batch, rows, cols, depth = matmul.sizes
+    rows_up, cols_up = -(-rows // m), -(-cols // n)
+    lhs, rhs = depth * rows * side_bytes(matmul, "lhs"), depth * cols * side_bytes(matmul, "rhs")
+    moved = (cols_up if strategy == "accumulate" else 1) * lhs + rows_up * rhs
+    moved += rows * cols * result_bytes(matmul)
+    flops = 2.0 * rows_up * m * cols_up * n * depth
+    share = ACCUMULATE_SHARE if strategy == "accumulate" else MXU_SHARE
+    work = flops / (share * peak_rate(target, matmul.lhs.dtype))
+    traffic = memory_seconds(moved, target)
+    blocks = k * (m * side_bytes(matmul, "lhs") + n * side_bytes(matmul, "rhs"))
+    across = cols if strategy == "rows" else n
+    fill = memory_seconds(blocks + m * across * result_bytes(matmul), target)
+    serial = 0.0
+    if strategy == "rows":
+        serial = vector_cycles(matmul.program, matmul.epilogue, rows * cols) / target.clock_hz
+    steps = rows_up * cols_up * (depth // k) * STEP_SECONDS * 0.2
+    seconds = batch * (max(work, traffic) + serial + steps) + fill
+    limit = "arithmetic" if work > traffic else "HBM traffic"
+    why = (
+        f"{work * 1e6:.0f} us of arithmetic, {traffic * 1e6:.0f} us of HBM traffic per batch,"
+        f" {serial * 1e6:.0f} us of epilogue that does not overlap; bound by {limit}"
+    )
+    return Blocks(m, n, k, seconds, why)

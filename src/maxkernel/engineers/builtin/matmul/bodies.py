@@ -1,0 +1,149 @@
+"""Bodies of matrix-product kernels, one per strategy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from maxkernel.engineers.builtin import chunks
+from maxkernel.engineers.builtin.expr import Code
+from maxkernel.engineers.builtin.matmul.arguments import Argument
+from maxkernel.engineers.builtin.matmul.match import MatmulProgram
+from maxkernel.engineers.builtin.matmul.parts import epilogue_scope, product_code
+from maxkernel.engineers.builtin.module import Module
+from maxkernel.engineers.builtin.text import Names, call, doc
+
+_TAKEN = (*chunks.TAKEN, "dot", "n", "step", "finish", "column_0", "columns", "block_n")
+_COLUMN_0 = "column_0 = pl.program_id(1) * block_n"
+
+
+def whole_depth(
+    matmul: MatmulProgram, args: tuple[Argument, ...], results: list[str], module: Module
+) -> str:
+    """No axis over k: whole products, and the epilogue in the same step."""
+    refs = _refs(args, results)
+    names = Names([*refs, *_TAKEN])
+    before, inner, product = product_code(matmul, args, names, module)
+    scope = epilogue_scope(matmul, "tile", args, names, module)
+    scope.known[matmul.term] = Code(names.new("product"))
+    outputs = _stores(matmul, results)
+    before += chunks.hoisted(scope, [o.term for o in outputs], frozenset(matmul.rows))
+    inner += [f"{scope.known[matmul.term].text} = {product}", *chunks.stores(scope, outputs, 8)]
+    lines = [
+        *_head(refs, ["chunk_rows"], "One block of the result, a few rows at a time."),
+        *_indented(before, 4),
+        *chunks.loop(inner, f"{results[0]}_ref.shape[0]", 4),
+    ]
+    return "\n".join(lines)
+
+
+def accumulated(
+    matmul: MatmulProgram, args: tuple[Argument, ...], results: list[str], module: Module
+) -> str:
+    """An axis over k: partial products in an accumulator, the epilogue with the last of them."""
+    refs = [*_refs(args, results), "acc_ref"]
+    names = Names([*refs, *_TAKEN])
+    before, inner, product = product_code(matmul, args, names, module)
+    scope = epilogue_scope(matmul, "tile", args, names, module)
+    total = scope.known[matmul.term] = Code(names.new("product"))
+    outputs = _stores(matmul, results)
+    fixed = chunks.hoisted(scope, [o.term for o in outputs], frozenset(matmul.rows))
+    last = [
+        *inner,
+        f"{total.text} = {product}",
+        "if steps > 1:",
+        f"    {total.text} += acc_ref[rows, :]",
+        *chunks.stores(scope, outputs, 12),
+    ]
+    height = f"{results[0]}_ref.shape[0]"
+    lines = [
+        *_head(
+            refs, ["chunk_rows", "steps"], "One partial product; the last one has the epilogue."
+        ),
+        "    step = pl.program_id(AXIS)",
+        *_indented(before, 4),
+        "",
+        "    @pl.when((step == 0) & (steps > 1))",
+        "    def first():",
+        *chunks.loop([*inner, f"acc_ref[rows, :] = {product}"], height, 8)[1:],
+        "",
+        "    @pl.when((step > 0) & (step < steps - 1))",
+        "    def middle():",
+        *chunks.loop([*inner, f"acc_ref[rows, :] += {product}"], height, 8)[1:],
+        "",
+        "    @pl.when(step == steps - 1)",
+        "    def last():",
+        *_indented(fixed, 8),
+        *chunks.loop(last, height, 8)[(0 if fixed else 1) :],
+    ]
+    axis = "3" if matmul.batch else "2"
+    return "\n".join(lines).replace("AXIS", axis)
+
+
+def whole_rows(
+    matmul: MatmulProgram,
+    cut: int,
+    args: tuple[Argument, ...],
+    results: list[str],
+    module: Module,
+) -> str:
+    """Blocks of `cut`, the last term before the rows' statistics, gather in VMEM; with the last
+    block of a row the rest of the epilogue runs on whole rows."""
+    refs = [*_refs(args, results), "wide_ref"]
+    names = Names([*refs, *_TAKEN])
+    before, inner, product = product_code(matmul, args, names, module)
+    tile = epilogue_scope(matmul, "tile", args, names, module)
+    tile.known[matmul.term] = Code(names.new("product"))
+    gather = [chunks.Store("wide_ref", cut, "float32", "rows, columns")]
+    moving = frozenset(matmul.rows)
+    before += chunks.hoisted(tile, [cut], moving)
+    inner += [f"{tile.known[matmul.term].text} = {product}", *chunks.stores(tile, gather, 8)]
+    wide = epilogue_scope(matmul, "wide", args, names, module)
+    wide.known[cut] = Code(names.new("whole"))
+    outputs = _stores(matmul, results)
+    fixed = chunks.hoisted(wide, [o.term for o in outputs], moving)
+    rest = [f"{wide.known[cut].text} = wide_ref[rows, :]", *chunks.stores(wide, outputs, 12)]
+    finish = chunks.loop(rest, f"{results[0]}_ref.shape[0]", 8, "finish_rows")
+    axis = 2 if matmul.batch else 1
+    lines = [
+        *_head(
+            refs,
+            ["chunk_rows", "finish_rows"],
+            "One block of columns; with the last one, the rest of the epilogue on whole rows.",
+        ),
+        f"    block_n = wide_ref.shape[1] // pl.num_programs({axis})",
+        f"    columns = pl.ds(pl.multiple_of(pl.program_id({axis}) * block_n, block_n), block_n)",
+        *([f"    {_COLUMN_0}"] if _mentions([*before, *inner], "column_0") else []),
+        *_indented(before, 4),
+        *chunks.loop(inner, "wide_ref.shape[0]", 4),
+        "",
+        f"    @pl.when(pl.program_id({axis}) == pl.num_programs({axis}) - 1)",
+        "    def finish():",
+        *(["        n = wide_ref.shape[1]"] if _mentions([*fixed, *rest], "n") else []),
+        *_indented(fixed, 8),
+        *finish[(0 if fixed else 1) :],
+    ]
+    return "\n".join(lines)
+
+
+def _refs(args: Sequence[Argument], results: Sequence[str]) -> list[str]:
+    return [*(a.ref for a in args), *(f"{name}_ref" for name in results)]
+
+
+def _stores(matmul: MatmulProgram, results: Sequence[str]) -> list[chunks.Store]:
+    return [
+        chunks.Store(f"{name}_ref", out.term, out.dtype)
+        for name, (out, _) in zip(results, matmul.outputs, strict=True)
+    ]
+
+
+def _head(refs: Sequence[str], keywords: Sequence[str], what: str) -> list[str]:
+    return [call("body", [*refs, "*", *keywords], 0, "def ", ":"), doc(what, 4)]
+
+
+def _indented(lines: Sequence[str], indent: int) -> list[str]:
+    return [f"{' ' * indent}{line}" for line in lines]
+
+
+def _mentions(lines: Sequence[str], name: str) -> bool:
+    return any(re.search(rf"\b{name}\b", line) for line in lines)
