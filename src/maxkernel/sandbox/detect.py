@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from maxkernel.errors import EnvironmentFault
@@ -19,12 +20,12 @@ _USERNS = Path("/proc/sys/kernel/unprivileged_userns_clone")
 _MAX_USERNS = Path("/proc/sys/user/max_user_namespaces")
 
 
-def detect(allow_none: bool = False) -> Sandbox:
-    """The best sandbox that this machine can run.
+def detect(allow_none: bool = False, among: Sequence[str] | None = None) -> Sandbox:
+    """The best sandbox that this machine can run; `among` are bubblewrap binaries to try.
 
     Raises EnvironmentFault with the way to get one, unless `allow_none`.
     """
-    tried = [(binary, _problem(binary)) for binary in binaries()]
+    tried = [(binary, _problem(binary)) for binary in (binaries() if among is None else among)]
     for binary, problem in tried:
         if not problem:
             return Bubblewrap(binary)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,8 @@ from jax.core import Tracer
 
 from maxkernel.types.task import ArraySpec, Static
 from maxkernel.worker.failures import refuse, task_failure
-from maxkernel.worker.seeds import key_of
+from maxkernel.worker.exporting import compile_options
+from maxkernel.worker.seeds import key_of, watch_host_draws
 from maxkernel.worker.specs import spec_of, unusable
 from maxkernel.worker.task_module import Maker, TaskModule
 
@@ -54,24 +56,30 @@ def abstract_arguments(module: TaskModule, maker: Maker, name: str) -> Arguments
     A maker that needs concrete values is run; the worker's memory limit bounds it.
     Raises Refused (kind `inputs`).
     """
-    seen: list[Arguments] = []
+    found = _trace(module, maker, name) or concrete_arguments(module, maker, name, 0)
+    structs = tuple(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in found.arrays)
+    return Arguments(structs, found.statics)
 
-    def traced(key: Any) -> list[Any]:
-        seen.append(split(module, maker(key), name))
-        return [a for a in seen[-1].arrays if isinstance(a, Tracer)]
+
+def drawing(module: TaskModule, maker: Maker, name: str) -> Callable[[int], Arguments]:
+    """A function from a seed to arguments; compiled as one program where the maker allows it.
+
+    A maker that needs concrete values, or draws on the host, is run as it is for each seed.
+    """
+    with watch_host_draws() as host_draws:
+        traced = _trace(module, maker, name)
+    if traced is None or host_draws or not all(isinstance(a, Tracer) for a in traced.arrays):
+        return functools.partial(concrete_arguments, module, maker, name)
+
+    def arrays(key: Any) -> tuple[Any, ...]:
+        return split(module, maker(key), name).arrays
 
     try:
         with _strict_dtypes():
-            jax.eval_shape(traced, key_of(0))
-    except jax.errors.JAXTypeError:
-        return concrete_arguments(module, maker, name, 0)
-    except jax.errors.JaxRuntimeError as error:
-        raise task_failure(error, module.task, f"{name} ran out of memory", "inputs") from error
-    except Exception as error:
-        raise task_failure(error, module.task, f"{name} raised", "inputs", ADVICE) from error
-    found = seen[-1]
-    structs = tuple(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in found.arrays)
-    return Arguments(structs, found.statics)
+            compiled = jax.jit(arrays).lower(key_of(0)).compile(_drawing_options())
+    except Exception:
+        return functools.partial(concrete_arguments, module, maker, name)
+    return lambda seed: Arguments(tuple(compiled(key_of(seed))), traced.statics)
 
 
 def concrete_arguments(module: TaskModule, maker: Maker, name: str, seed: int) -> Arguments:
@@ -83,6 +91,33 @@ def concrete_arguments(module: TaskModule, maker: Maker, name: str, seed: int) -
             return Arguments(arrays, made.statics)
     except Exception as error:
         raise task_failure(error, module.task, f"{name} raised", "inputs", ADVICE) from error
+
+
+def _trace(module: TaskModule, maker: Maker, name: str) -> Arguments | None:
+    """What the maker returns for an abstract key; None when it needs a concrete one."""
+    seen: list[Arguments] = []
+
+    def traced(key: Any) -> list[Any]:
+        seen.append(split(module, maker(key), name))
+        return [array for array in seen[-1].arrays if isinstance(array, Tracer)]
+
+    try:
+        with _strict_dtypes():
+            jax.eval_shape(traced, key_of(0))
+    except jax.errors.JAXTypeError:
+        return None
+    except Exception as error:
+        raise task_failure(error, module.task, f"{name} raised", "inputs", ADVICE) from error
+    return seen[-1]
+
+
+def _drawing_options() -> dict[str, Any]:
+    """Random bits take seconds to compile and milliseconds to run: hardly any optimisation.
+
+    Without excess precision the values are those of the maker run eagerly.
+    """
+    fast = {"xla_backend_optimization_level": 0, "xla_allow_excess_precision": False}
+    return {**compile_options(), **fast}
 
 
 def split(module: TaskModule, made: Any, name: str) -> Arguments:

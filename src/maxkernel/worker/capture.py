@@ -77,7 +77,12 @@ def _trace(
         refuse("capture", "output_spec", "kernel returns nothing", "return the output arrays")
     for position, leaf in enumerate(leaves):
         if problem := unusable(leaf):
-            refuse("capture", "output_spec", f"output {position} of kernel {problem}")
+            refuse(
+                "capture",
+                "output_spec",
+                f"output {position} of kernel {problem}",
+                "return what the reference returns: same number, shapes and dtypes",
+            )
     return _Traced(jaxpr, tuple(spec_of(leaf) for leaf in leaves), structs)
 
 

@@ -9,7 +9,6 @@ kept with what both gave, so that one more candidate costs only its own program.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import sys
 from collections.abc import Callable, Sequence
@@ -26,8 +25,8 @@ from maxkernel.types.evaluation import Numerics
 from maxkernel.types.messages import Array, CheckReply, CheckRequest, OracleReply, OracleRequest
 from maxkernel.types.task import ArraySpec, Task
 from maxkernel.worker import work
-from maxkernel.worker.arguments import Arguments, abstract_arguments, concrete_arguments
-from maxkernel.worker.exporting import evaluate
+from maxkernel.worker.arguments import Arguments, abstract_arguments, drawing
+from maxkernel.worker.exporting import compile_options, evaluate
 from maxkernel.worker.failures import Refused, candidate_failure, refuse, task_failure
 from maxkernel.worker.graph import graph_of
 from maxkernel.worker.numerics import compare
@@ -51,6 +50,7 @@ class Prepared:
 
     module: TaskModule
     traced: Traced
+    draw: Callable[[int], Arguments]
     reference: Any
     oracle: Any
     precision: Precision
@@ -120,12 +120,12 @@ def prepare(task: Task) -> Prepared:
         maker, name = (module.check, "check_inputs") if module.check else (module.full, "inputs")
         arguments = abstract_arguments(module, maker, name)
         traced = trace_reference(module, arguments, TARGETS["v6e"], [])
-        found = _compile(module, traced)
+        found = _compile(module, traced, drawing(module, maker, name))
         _prepared[task.digest] = found
     return found
 
 
-def _compile(module: TaskModule, traced: Traced) -> Prepared:
+def _compile(module: TaskModule, traced: Traced, draws: Callable[[int], Arguments]) -> Prepared:
     inputs = traced.arguments.arrays
     plain = evaluate(traced.jaxpr.jaxpr, traced.jaxpr.consts)
     try:
@@ -138,7 +138,7 @@ def _compile(module: TaskModule, traced: Traced) -> Prepared:
         try:
             with jax.enable_x64(True):
                 oracle = _build(promoted_function(traced.jaxpr, "float64"), inputs)
-            return Prepared(module, traced, reference, oracle, "float64")
+            return Prepared(module, traced, draws, reference, oracle, "float64")
         except Exception as error:
             sys.stderr.write(f"no float64 oracle: {type(error).__name__}: {error}\n")
     try:
@@ -146,7 +146,7 @@ def _compile(module: TaskModule, traced: Traced) -> Prepared:
     except Exception:
         with jax.default_matmul_precision("highest"):
             oracle = _build(plain, inputs)
-    return Prepared(module, traced, reference, oracle, "float32")
+    return Prepared(module, traced, draws, reference, oracle, "float32")
 
 
 def draw(prepared: Prepared, seed: int) -> Sample:
@@ -157,9 +157,8 @@ def draw(prepared: Prepared, seed: int) -> Sample:
         return found
     _sample.clear()
     module = prepared.module
-    maker, name = (module.check, "check_inputs") if module.check else (module.full, "inputs")
-    arguments = concrete_arguments(module, maker, name, seed)
-    _require_same(prepared, arguments, name)
+    arguments = prepared.draw(seed)
+    _require_same(prepared, arguments)
     try:
         reference = _host(prepared.reference(*arguments.arrays))
         with jax.enable_x64(prepared.precision == "float64"):
@@ -172,13 +171,13 @@ def draw(prepared: Prepared, seed: int) -> Sample:
     return found
 
 
-def _require_same(prepared: Prepared, arguments: Arguments, name: str) -> None:
+def _require_same(prepared: Prepared, arguments: Arguments) -> None:
     expected = prepared.traced.arguments
     if arguments.specs != expected.specs or arguments.statics != expected.statics:
         refuse(
             "check",
             "inputs",
-            f"{prepared.module.task.name}: {name} gives other shapes or scalars for another seed",
+            f"{prepared.module.task.name}: another seed gives inputs of other shapes or scalars",
             "only the values may depend on the key",
         )
 
@@ -215,18 +214,7 @@ def _compiled(program: bytes, prepared: Prepared) -> Any:
 def _build(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
     """The function compiled for the CPU at the shapes of `inputs`."""
     structs = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in inputs]
-    return jax.jit(function).lower(*structs).compile(_options())
-
-
-@functools.cache
-def _options() -> dict[str, bool | str]:
-    """Compiler options that halve the compile time of interpreted kernels, where they exist."""
-    options: dict[str, bool | str] = {"xla_cpu_use_fusion_emitters": False}
-    try:
-        jax.jit(jnp.sin).lower(jnp.zeros(())).compile(options)
-    except Exception:
-        return {}
-    return options
+    return jax.jit(function).lower(*structs).compile(compile_options())
 
 
 def _require_specs(avals: Sequence[Any], expected: tuple[ArraySpec, ...], verb: str) -> None:

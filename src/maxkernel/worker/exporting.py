@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
 import jax.export
+import jax.numpy as jnp
 from jax._src.mesh import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 from maxkernel.targets import Target
@@ -29,6 +31,17 @@ def export_program(
     with on_target(target):
         exported = jax.export.export(jax.jit(function), platforms=[to])(*inputs)
         return bytes(exported.serialize())
+
+
+@functools.cache
+def compile_options() -> dict[str, Any]:
+    """CPU compiler options that halve the compile time of interpreted kernels, where they exist."""
+    options: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False}
+    try:
+        jax.jit(jnp.sin).lower(jnp.zeros(())).compile(options)
+    except Exception:
+        return {}
+    return options
 
 
 def evaluate(jaxpr: Any, consts: Sequence[Any]) -> Callable[..., list[Any]]:

@@ -52,7 +52,16 @@ def _pallas_calls(jaxpr: Any) -> tuple[PallasCall, ...]:
 
 
 def _identities(jaxpr: Any) -> Iterator[int]:
-    return (id(e.params["jaxpr"]) for e in equations(jaxpr) if e.primitive.name == PALLAS)
+    """Kernels of the calls of which some result is used; dead-code removal keeps the others."""
+    inner = open_jaxpr(jaxpr)
+    used = {atom for eqn in inner.eqns for atom in eqn.invars if isinstance(atom, core.Var)}
+    used |= {atom for atom in inner.outvars if isinstance(atom, core.Var)}
+    for equation in inner.eqns:
+        if equation.primitive.name != PALLAS:
+            for _, body in nested(equation):
+                yield from _identities(body)
+        elif not used.isdisjoint(equation.outvars):
+            yield id(equation.params["jaxpr"])
 
 
 def _live(jaxpr: Any) -> Any:

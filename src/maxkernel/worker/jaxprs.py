@@ -49,7 +49,8 @@ def equations(jaxpr: Any, inside_pallas: bool = False) -> Iterator[Any]:
 def line_of(jaxpr: Any, primitive: str, file: str) -> int | None:
     """Line of `file` from which the first equation of this primitive comes, in kernels too.
 
-    Inside a library function it is the line of the call.
+    Inside a library function it is the line of the call. 0 when the file has no part in it,
+    None when there is no such equation.
     """
     for equation in open_jaxpr(jaxpr).eqns:
         found = [line_of(inner, primitive, file) for _, inner in nested(equation)]

@@ -1,6 +1,6 @@
 """Fresh draws from input makers that fix their own seed.
 
-jax.random.key and PRNGKey (and numpy's generators) are wrapped once per process. Outside `fresh`
+jax.random.key and PRNGKey, and numpy's generators, are wrapped once per process. Outside `fresh`
 the wrappers change nothing; inside, the seed that the maker asks for is folded into a secret key,
 so that two seeds in one maker still give two independent streams.
 """
@@ -10,6 +10,7 @@ so that two seeds in one maker still give two independent streams.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +22,7 @@ from jax.core import Tracer
 _secret: list[Any] = []
 _key, _prng_key = jax.random.key, jax.random.PRNGKey
 _default_rng = np.random.default_rng
+_host_draws: list[object] = []
 
 
 def key_of(seed: int) -> Any:
@@ -35,10 +37,30 @@ def fresh(secret: Any) -> Generator[None]:
     _secret.append(secret)
     try:
         if not isinstance(secret, Tracer):
-            np.random.seed(_number(secret, 0))
+            number = _number(secret, 0)
+            np.random.seed(number)
+            random.seed(number)
         yield
     finally:
         _secret.pop()
+
+
+@contextmanager
+def watch_host_draws() -> Generator[list[object]]:
+    """Collects what was drawn on the host inside: numpy's and Python's generators.
+
+    A traced maker that draws there would give the same values for every seed.
+    """
+    before = _host_state()
+    _host_draws.clear()
+    yield _host_draws
+    if _host_state() != before:
+        _host_draws.append("a global generator")
+
+
+def _host_state() -> tuple[Any, Any]:
+    name, keys, *rest = np.random.get_state(legacy=True)
+    return (name, np.asarray(keys).tobytes(), *rest), random.getstate()
 
 
 def install() -> None:
@@ -69,6 +91,7 @@ def _wrapped_prng_key(seed: Any, *args: Any, **options: Any) -> Any:
 
 
 def _numpy_seed(seed: Any) -> Any:
+    _host_draws.append(seed)
     if not _secret or isinstance(_secret[-1], Tracer):
         return seed
     return _number(_secret[-1], seed)

@@ -41,7 +41,7 @@ def serve_trusted(kind: str, requests: int, replies: int) -> None:
         request = decoder.decode(body)
         reply = _answer(handlers, request)
         write_frame(replies, encoder.encode(reply))
-        if isinstance(reply, TraceReply):
+        if isinstance(request, TraceRequest) and isinstance(reply, TraceReply):
             _look_ahead(request)
         environment.bound_log()
 
