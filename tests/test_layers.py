@@ -17,6 +17,7 @@ LAYERS = [
     {"modes"},
     {"report", "suites"},
     {"api"},
+    {"bench"},
     {"cli", "web"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
-from maxkernel import tasks
+from maxkernel import suites, tasks
 from maxkernel.api.runs import RunOptions, start_run
 from maxkernel.api.session import open_session
 from maxkernel.config import Settings
@@ -16,7 +17,14 @@ from maxkernel.types import Budget, Candidate, Task, Tunable, Verdict
 
 
 def load_task(path: str | Path) -> Task:
-    """The task at a file or folder, as text. Raises UsageError or TaskError."""
+    """The task at a file or folder, or of a suite (`jaxbench:12p`, `models:w03`), as text.
+
+    `jaxbench:12p@published` takes another edition. Raises UsageError or TaskError.
+    """
+    suite, colon, name = str(path).partition(":")
+    if colon and suite in ("jaxbench", "models"):
+        name, _, edition = name.partition("@")
+        return suites.load(suite, name, cast(suites.Edition, edition or "hardened"))
     return tasks.load_task(path)
 
 

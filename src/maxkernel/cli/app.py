@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from maxkernel.cli.bench import bench
 from maxkernel.cli.flags import Flags
 
 app = typer.Typer(
@@ -14,6 +15,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+app.add_typer(bench, name="bench")
 
 Target = Annotated[str, typer.Option("--target", help="TPU generation: v4 v5e v5p v6e v7x.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -127,6 +130,32 @@ def profile(
     from maxkernel.cli.commands import run_profile
 
     return run_profile(task, kernel, target, tunable or [], Flags(as_json, unsafe_no_sandbox))
+
+
+@app.command()
+def pair(
+    task: Annotated[
+        str | None, typer.Argument(metavar="[TASK]", help="Task file or folder.")
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option("--resume", help="Take up this run instead: name, or `last`.")
+    ] = None,
+    target: Target = "v6e",
+    approve: Annotated[
+        str | None,
+        typer.Option(help="What waits for your word: all (default), plans, or none."),
+    ] = None,
+    budget_candidates: Annotated[
+        int, typer.Option(help="Kernels to compile and judge at most.")
+    ] = 24,
+    unsafe_no_sandbox: Unsafe = False,
+) -> int:
+    """Design a kernel together with the team, step by step, in the terminal."""
+    from maxkernel.cli.pair import run_pair
+    from maxkernel.types import Budget
+
+    budget = Budget(candidates=budget_candidates)
+    return run_pair(task, resume, target, budget, approve, unsafe_no_sandbox)
 
 
 @app.command()

@@ -23,6 +23,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     evaluations: int
     best_seconds: float | None
     outcome: str = ""
+    digest: str = ""
+    """Of the task."""
 
 
 def list_runs(root: Path) -> list[RunSummary]:
@@ -72,4 +74,5 @@ def _summarise(run: RunFile) -> RunSummary:
         evaluations=len(run.evaluations()),
         best_seconds=min(times, default=None),
         outcome=str(finished[-1].body.get("outcome", "")) if finished else "",
+        digest=header.task.digest,
     )

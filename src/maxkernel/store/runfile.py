@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from maxkernel.errors import UsageError
-from maxkernel.store.claim import claim
+from maxkernel.store.claim import claim, is_claimed
 from maxkernel.store.records import Event as Event
 from maxkernel.store.records import RunHeader as RunHeader
 from maxkernel.store.schema import migrate
@@ -239,11 +239,7 @@ class RunFile:
 
     def driven(self) -> bool:
         """True while some process drives this run."""
-        try:
-            os.close(claim(self.folder))
-        except UsageError:
-            return True
-        return False
+        return is_claimed(self.folder)
 
     def spent_seconds(self) -> float:
         """Seconds that all sessions have driven this run, up to each one's last event."""
