@@ -51,7 +51,7 @@ FAULTS = {
     "unclosed bracket": ("def kernel(x:\n    pass", "syntax", "def kernel", "never closed"),
     "no kernel": ("def other(x):\n    return x", "syntax", None, "kernel(*inputs"),
     "empty tunable": ("TUNABLES = {'a': ()}\ndef kernel(x): pass", "syntax", None, "'a'"),
-    "undefined name": (pointless("", "return nothing_here(x)"), "trace", "nothing_here", "nothing_here"),
+    "undefined name": (pointless("", "return nowhere(x)"), "trace", "nowhere", "nowhere"),
     "too few parameters": ("def kernel(x):\n    return x", "trace", None, "every input"),
     "branch on a value": (
         rowwise("if x_ref[0, 0] > 0:\n    o_ref[...] = x_ref[...]"), "trace", "if x_ref", "pl.when",

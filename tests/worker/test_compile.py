@@ -1,0 +1,96 @@
+"""The real TPU compiler: what it accepts, and what it says of what it refuses."""
+
+import io
+import tarfile
+import zlib
+
+import pytest
+from worker_samples import RMSNORM_KERNEL, capture_of, pointless, rowwise
+
+from maxkernel.executor import LocalExecutor
+from maxkernel.types import ArraySpec
+from maxkernel.types.messages import CaptureReply, CompileReply, CompileRequest, FailureReply
+
+WIDE = (ArraySpec((4096, 2048), "bfloat16"), ArraySpec((2048,), "bfloat16"))
+
+
+def program(executor: LocalExecutor, source: str, **changes: object) -> bytes:
+    reply = executor.submit(capture_of(source, **changes)).result()
+    assert isinstance(reply, CaptureReply), reply
+    return reply.artifact.tpu
+
+
+def test_a_good_kernel_compiles_and_is_timed(executor: LocalExecutor) -> None:
+    request = CompileRequest(program(executor, RMSNORM_KERNEL), "v6e", keep_schedule=True)
+    reply = executor.submit(request).result()
+    assert isinstance(reply, CompileReply), reply
+    assert reply.program is not None, reply.schedule_problem
+    moved = 2 * 4096 * 1024 * 2
+    assert moved / 1.64e12 < reply.program.seconds < 20 * moved / 1.64e12
+    assert reply.memory["output"] == 4096 * 1024 * 2
+    assert reply.compiler.startswith("jax ") and "libtpu" in reply.compiler
+    with tarfile.open(fileobj=io.BytesIO(zlib.decompress(reply.schedule))) as archive:
+        assert any("bundles" in name for name in archive.getnames())
+    assert executor.submit(CompileRequest(request.program, "v6e")).result().schedule == b""
+
+
+def test_each_target_has_its_own_compiler(executor: LocalExecutor) -> None:
+    seconds = {}
+    for target in ("v5e", "v7x"):
+        request = CompileRequest(program(executor, RMSNORM_KERNEL, target=target), target)
+        reply = executor.submit(request).result()
+        assert isinstance(reply, CompileReply), reply
+        seconds[target] = reply.program.seconds if reply.program else None
+    assert seconds["v5e"] != seconds["v7x"]
+
+
+REFUSALS = {
+    "blocks twice as large as VMEM": (
+        rowwise("o_ref[...] = x_ref[...] * 2", rows=2048),
+        {"target": "v4", "inputs": WIDE}, "vmem", "vmem",
+    ),
+    "a table in SMEM": (
+        rowwise("o_ref[...] = x_ref[...]", ", scratch_shapes=[pltpu.SMEM((2048, 512), jnp.int32)]")
+        .replace("def body(x_ref, o_ref):", "def body(x_ref, o_ref, table):\n    table[0, 0] = 1"),
+        {}, "vmem", "smem",
+    ),
+    "more than HBM": (
+        pointless(
+            "def copy(a, o): pltpu.sync_copy(a, o)\nANY = pl.BlockSpec(memory_space=pl.ANY)",
+            "y = jnp.broadcast_to(x[:, :, None], (*x.shape, 1 << 13)) if x.shape[0] > 64 else x\n"
+            "    z = pl.pallas_call(copy, in_specs=[ANY], out_specs=ANY,"
+            " out_shape=jax.ShapeDtypeStruct(y.shape, y.dtype))(y)\n"
+            "    return z[..., 0] if x.shape[0] > 64 else z",
+        ),
+        {}, "hbm", "HBM",
+    ),
+    "strided load of 16-bit data": (
+        rowwise("o_ref[...] = jnp.concatenate([x_ref[:, ::2], x_ref[:, 1::2]], axis=1)"),
+        {}, "unsupported", "Strided load",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refusals_are_typed(executor: LocalExecutor, name: str) -> None:
+    source, changes, kind, words = REFUSALS[name]
+    bytecode = program(executor, source, **changes)
+    target = str(changes.get("target", "v6e"))
+    reply = executor.submit(CompileRequest(bytecode, target)).result()
+    assert isinstance(reply, FailureReply), reply
+    assert (reply.failure.stage, reply.failure.kind) == ("compile", kind), reply.failure
+    assert words in reply.failure.message + reply.failure.detail
+    assert reply.failure.advice
+
+
+def test_a_line_is_named_where_the_compiler_knows_it(executor: LocalExecutor) -> None:
+    source, *_ = REFUSALS["strided load of 16-bit data"]
+    reply = executor.submit(CompileRequest(program(executor, source), "v6e")).result()
+    line = next(i for i, text in enumerate(source.splitlines(), 1) if "concatenate" in text)
+    assert reply.failure.line == line
+
+
+def test_garbage_is_refused(executor: LocalExecutor) -> None:
+    reply = executor.submit(CompileRequest(b"not a program", "v6e")).result()
+    assert isinstance(reply, FailureReply)
+    assert reply.failure.stage == "compile"
