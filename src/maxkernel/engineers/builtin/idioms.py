@@ -56,6 +56,8 @@ def _literal_chain(b: Builder, op: str, split: tuple[int, float] | None) -> int 
 
 
 def _sub(b: Builder, args: Args, attrs: dict[str, Any]) -> int | None:
+    if args[0] == args[1]:
+        return b.literal(0, b.kind_of(args))
     value = b.program.literal(args[1])
     if value is not None:
         if b.program[args[0]].kind == "bool":
@@ -71,6 +73,8 @@ def _mul(b: Builder, args: Args, attrs: dict[str, Any]) -> int | None:
     if split:
         if split[1] == 1:
             return split[0]
+        if split[1] == 0:
+            return b.literal(0, b.kind_of(args))
         if split[1] == -1:
             return b.apply("neg", (split[0],))
         return _mean(b, split) or _literal_chain(b, "mul", split)

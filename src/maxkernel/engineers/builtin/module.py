@@ -81,6 +81,8 @@ class Shapes:
     inputs: tuple[InputUse, ...]
     arrays: tuple[str, ...]
     """Name in the source of every array input."""
+    aliases: tuple[tuple[Dim, Dim], ...] = ()
+    """Dimensions of a product's result, and those of its operands that they come from."""
 
     def of(self, use: InputUse, position: int) -> str:
         """`x.shape[i]`, counted from the end for the last dimension."""
@@ -94,6 +96,9 @@ class Shapes:
         for use in self.inputs:
             if dim in use.dims:
                 return self.of(use, use.dims.index(dim))
+        for result, operand in self.aliases:
+            if result == dim and operand != dim:
+                return self.dim(operand)
         if len(dim) > 1:
             return " * ".join(self.dim((axis,)) for axis in dim)
         return self._part(dim)
@@ -111,8 +116,8 @@ class Shapes:
 
     def _part(self, dim: Dim) -> str:
         """Part of a dimension that a reshape split: its innermost piece keeps its size."""
-        for use in self.inputs:
-            for position, whole in enumerate(use.dims):
-                if dim[0] in whole and whole[0] == dim[0]:
-                    return f"{self.of(use, position)} // {self.program.extent(whole[1:])}"
+        wholes = [whole for use in self.inputs for whole in use.dims]
+        for whole in [*wholes, *(result for result, _ in self.aliases)]:
+            if whole[:1] == dim and len(whole) > 1:
+                return f"{self.dim(whole)} // {self.program.extent(whole[1:])}"
         return str(self.program.extent(dim))

@@ -147,7 +147,7 @@ def _call(c: Call) -> str:
     pieces.append(call("pltpu.CompilerParams", [semantics, limit], 8, "compiler_params="))
     run = call("pl.pallas_call", pieces, 4, f"{', '.join(c.results)} = ")
     shaped = [_shaped(c, a) for a in c.args]
-    return run + call("", shaped, 4).lstrip()
+    return run.removesuffix("    )") + call(")", shaped, 4)
 
 
 def _out_spec(c: Call, role: Role) -> str:

@@ -114,6 +114,10 @@ def _match(program: Program, term: int, swapped: bool) -> MatmulProgram:
         raise Unsupported("a product with a vector")
     place = _placer(program, batch, rows, cols)
     inside = program.reach((o.term for o in program.outputs), stop=lambda t: t == term)
+    across = set(batch) | set(rows)
+    for t in inside:
+        if t != term and program[t].op in REDUCTIONS and across & set(program[t].attr("over")):
+            raise Unsupported("its epilogue reduces over rows of the product")
     operands = tuple(place(t) for t in inside if program[t].op == "input")
     outputs = tuple[tuple[Output, Role], ...](
         (out, _output_role(program, out, batch, rows, cols)) for out in program.outputs

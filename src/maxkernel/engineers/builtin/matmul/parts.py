@@ -88,7 +88,7 @@ def epilogue_scope(
     names: Names,
     module: Module,
 ) -> Scope:
-    """A scope over chunks of rows of the result: of one block (`tile`) or of whole rows (`wide`)."""
+    """A scope over chunks of rows of the result: of one block (`tile`) or whole (`wide`)."""
     by_term = {a.operand.term: a for a in args if a.where == where}
 
     def load(term: int) -> Code:

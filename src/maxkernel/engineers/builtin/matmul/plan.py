@@ -132,7 +132,12 @@ def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> s
     )
     the_call = Call(
         matmul=matmul,
-        shapes=Shapes(program, tuple(a.operand.use for a in args), arrays),
+        shapes=Shapes(
+            program,
+            tuple(a.operand.use for a in args),
+            arrays,
+            matmul.dot.lhs_batch + matmul.dot.lhs_free + matmul.dot.rhs_free,
+        ),
         arguments=parameter_names,
         args=args,
         results=results,

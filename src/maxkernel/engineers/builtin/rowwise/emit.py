@@ -69,7 +69,6 @@ def _kernel(
         compiler,
     ]
     run = call("pl.pallas_call", arguments_of_call, 4, f"{', '.join(results)} = ")
-    invoked = call("", shaped, 4).lstrip()
     returned = [_restored(rows, shapes, name, i) for i, name in enumerate(results)]
     lines = [
         call("kernel", [*arguments, "*", *defaults], 0, "def ", ":"),
@@ -77,7 +76,7 @@ def _kernel(
         f"    cols = {shapes.dim(rows.cols)}",
         f"    rows = {anchor}.size // cols",
         "    block_rows = min(block_rows, pl.cdiv(rows, chunk_rows) * chunk_rows)",
-        run + invoked,
+        run.removesuffix("    )") + call(")", shaped, 4),
         f"    return {', '.join(returned)}",
     ]
     return "\n".join(lines)
