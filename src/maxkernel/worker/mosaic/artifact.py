@@ -12,9 +12,10 @@ from typing import Any
 
 import jax.export
 from jaxlib.mlir import ir
+from jaxlib.mlir._mlir_libs._stablehlo import deserialize_portable_artifact
 
 from maxkernel.types import ArraySpec
-from maxkernel.worker.mosaic.errors import BadArtifact, MosaicError
+from maxkernel.worker.mosaic.errors import BadArtifact, MosaicError, refusing
 from maxkernel.worker.mosaic.launch import Executable, compile_kernel
 from maxkernel.worker.mosaic.model import Kernel, Options
 from maxkernel.worker.mosaic.payload import read_kernel
@@ -88,21 +89,20 @@ def load(artifact: bytes) -> Program:
     """
     if len(artifact) > ARTIFACT_LIMIT:
         raise BadArtifact(f"an artifact of more than {ARTIFACT_LIMIT >> 20} MiB")
-    try:
-        exported = jax.export.deserialize(bytearray(artifact))
-        text = exported.mlir_module()
-    except Exception as error:
-        raise BadArtifact(f"not a jax.export artifact: {str(error)[:500]}") from error
+    with refusing("reading the artifact"):
+        return _load(artifact)
+
+
+def _load(artifact: bytes) -> Program:
+    exported = jax.export.deserialize(bytearray(artifact))
+    context = new_context()
+    module = deserialize_portable_artifact(context, exported.mlir_module_serialized)
+    module.operation.verify()
     if tuple(exported.platforms) != ("tpu",) or exported.nr_devices != 1:
         raise BadArtifact(f"an artifact for {exported.platforms} x {exported.nr_devices}")
     if exported.ordered_effects or exported.unordered_effects:
         raise BadArtifact("an artifact with side effects")
-    context = new_context()
-    module = ir.Module.parse(text, context=context)
-    functions = {
-        ir.StringAttr(f.operation.attributes["sym_name"]).value: f.operation
-        for f in module.body.operations
-    }
+    functions = _functions(module)
     kernels: list[Kernel] = []
     calls: dict[Value, int] = {}
     for op in walk_operations(module.operation):
@@ -118,6 +118,16 @@ def load(artifact: bytes) -> Program:
     return Program(
         module, context, tuple(kernels), calls, inputs, outputs, kept, functions, running
     )
+
+
+def _functions(module: ir.Module) -> dict[str, ir.Operation]:
+    found: dict[str, ir.Operation] = {}
+    for top in module.body.operations:
+        op = top.operation
+        if op.name != "func.func" or len(op.regions[0].blocks) != 1:
+            raise BadArtifact(f"{op.name} at the top of the program instead of a function")
+        found[ir.StringAttr(op.attributes["sym_name"]).value] = op
+    return found
 
 
 def callee_of(op: ir.Operation) -> str:

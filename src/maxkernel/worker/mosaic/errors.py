@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 
 class MosaicError(Exception):
     """Base of all errors of this package.
@@ -28,6 +31,20 @@ class MosaicError(Exception):
         where += [self.op] if self.op else []
         where += [f"at {self.location}"] if self.location else []
         return f"{self.message} ({', '.join(where)})" if where else self.message
+
+
+@contextmanager
+def refusing(what: str) -> Generator[None]:
+    """Turn any other exception into `BadArtifact`: hostile bytes may break every assumption."""
+    try:
+        yield
+    except MosaicError:
+        raise
+    except MemoryError as error:
+        raise Exhausted(f"this machine has not enough memory for {what}") from error
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        raise BadArtifact(f"{what} failed: {text[:500]}") from error
 
 
 class BadArtifact(MosaicError):

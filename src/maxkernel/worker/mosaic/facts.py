@@ -9,14 +9,14 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from jaxlib.mlir import ir
 
 from maxkernel.worker.mosaic.artifact import TARGET, Program, target_of, walk_operations
 from maxkernel.worker.mosaic.dtypes import bits
-from maxkernel.worker.mosaic.errors import Unsupported
+from maxkernel.worker.mosaic.errors import Unsupported, refusing
 from maxkernel.worker.mosaic.flow import kernels_in_results
 from maxkernel.worker.mosaic.launch import launch
 from maxkernel.worker.mosaic.memory import Array
@@ -41,7 +41,15 @@ _FREE = {
     "func.return",
 }
 """Outer operations that move no bytes of their own."""
-_HOST = ("_xla_compute_type", "_xla_buffer_placement", "host", "pinned")
+_MODULE = {
+    "sym_name",
+    "jax.uses_shape_polymorphism",
+    "mhlo.num_partitions",
+    "mhlo.num_replicas",
+}
+_MAIN = {"jax.result_info", "jax.arg_info", "tf.aliasing_output", "jax.buffer_donor"}
+"""Attributes that modules and main functions of honest captures have; placement on the host and
+the like would be others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,8 @@ class Facts:
     targets: Counter[str]
     """Custom-call targets of the outer program."""
     forbidden: tuple[str, ...]
-    """Host communication, placement on the host, custom calls other than kernels."""
+    """Host communication, custom calls other than kernels, attributes (placement, sharding,
+    compiler hints) that no plain capture has."""
     constant_bytes: int
     """Bytes of array constants (those that repeat one element count as one element)."""
     reaching: frozenset[int]
@@ -87,6 +96,11 @@ def tensor_bytes(value: Value) -> float:
 
 def gather_facts(program: Program) -> Facts:
     """Facts of a loaded artifact."""
+    with refusing("gathering facts"):
+        return _gather(program)
+
+
+def _gather(program: Program) -> Facts:
     operations = list(walk_operations(program.module.operation))
     targets = Counter(t for op in operations if (t := target_of(op)))
     trips, unknown = trip_counts(program)
@@ -121,16 +135,26 @@ def _forbidden(program: Program, operations: Sequence[ir.Operation]) -> tuple[st
     found = {op.name for op in operations if op.name in REFUSED}
     found |= {f"custom call {t}" for op in operations if (t := target_of(op)) not in ("", TARGET)}
     for op in operations:
-        for name in ("mhlo.frontend_attributes", "mhlo.sharding"):
-            text = str(op.attributes[name]) if name in op.attributes else ""
-            if any(word in text for word in _HOST):
-                found.add(f"placement {text[:100]}")
+        found |= {f"attribute {n} of {op.name}" for n in op.attributes if _odd(op, n)}
+    for name in program.module.operation.attributes:
+        if name not in _MODULE:
+            found.add(f"attribute {name} of the module")
+    for function in program.functions.values():
+        for name in ("arg_attrs", "res_attrs"):
+            for attributes in cast("Any", function.attributes.get(name, ())):
+                found |= {f"attribute {a.name} of main" for a in attributes if a.name not in _MAIN}
     for kernel in program.kernels:
         if kernel.side_effects:
             found.add(f"kernel {kernel.name} declares side effects")
         if kernel.config.get("has_communication"):
             found.add(f"kernel {kernel.name} communicates with other devices")
     return tuple(sorted(found))
+
+
+def _odd(op: ir.Operation, name: str) -> bool:
+    if target_of(op) == TARGET or op.name == "func.func":
+        return False
+    return name.startswith(("mhlo.", "xla.", "sdy.", "_xla"))
 
 
 def _constant_bytes(op: ir.Operation) -> int:

@@ -40,6 +40,17 @@ class Handler:
     effect: Effect
 
 
+ATTRIBUTES = {
+    *("value", "predicate", "kind", "fastmath", "overflowFlags", "operandSegmentSizes"),
+    *("strides", "offsets", "sizes", "static_position", "permutation", "add"),
+    *("dimension", "dimensions", "dim", "axis", "reduction_dims", "times", "amount"),
+    *("stride", "stride_dimension", "index", "source_type", "target_type", "multiple"),
+    *("dimension_numbers", "transpose_lhs", "transpose_rhs", "transpose_lhs_hint", "precision"),
+    *("priority", "strict_ordering", "level", "message", "label", "tag", "formatted", "msg"),
+    *("approx", "full_range", "rounding_mode", "alignment", "nontemporal", "in_bounds"),
+}
+"""Attribute names that handlers read, or that only hint at speed; any other is refused, since the
+compiler might know what it means."""
 HANDLERS: dict[str, Handler] = {}
 
 
@@ -154,6 +165,10 @@ class Lowering:
             raise Unsupported("this operation is not implemented", op=op.name, location=op.location)
         if handler.effect != "write" and not self.live.intersection(op.results):
             return None
+        unknown = sorted(set(op.attrs) - ATTRIBUTES)
+        if unknown:
+            what = f"attribute {', '.join(unknown)}"
+            raise Unsupported(what, op=op.name, location=op.location)
         try:
             step = handler.lower(op, self)
         except Exception as error:

@@ -25,7 +25,7 @@ from maxkernel.worker.mosaic.artifact import (
     target_of,
     walk_operations,
 )
-from maxkernel.worker.mosaic.errors import BadArtifact, Exhausted, Unsupported
+from maxkernel.worker.mosaic.errors import BadArtifact, Exhausted, Unsupported, refusing
 from maxkernel.worker.mosaic.launch import launch
 from maxkernel.worker.mosaic.memory import Array
 from maxkernel.worker.mosaic.model import Options
@@ -68,9 +68,9 @@ def run(
     for k, (array, spec) in enumerate(zip(arrays, program.inputs, strict=True)):
         if array.shape != spec.shape or array.dtype.name != spec.dtype:
             raise BadArtifact(f"input {k} is {array.dtype}{array.shape}, not {spec}")
-    return _Run(program, options or Options(), instead or {}).call(
-        "main", [arrays[k] for k in program.kept]
-    )
+    runner = _Run(program, options or Options(), instead or {})
+    with refusing("running the program"):
+        return runner.call("main", [arrays[k] for k in program.kept])
 
 
 class _Run:

@@ -54,6 +54,17 @@ _CALL_CONFIG = {
     "skip_device_barrier",
 }
 _WINDOW = {"window_bounds", "transform_indices", "window_kind", "pipeline_mode", "revisit_mode"}
+_FUNCTION = {
+    "function_type",
+    "sym_name",
+    "sym_visibility",
+    "dimension_semantics",
+    "iteration_bounds",
+    "scalar_prefetch",
+    "scratch_operands",
+    "tpu.core_type",
+    "window_params",
+}
 _ELEMENT = re.compile(r"#tpu\.element_window<\[([\d, ]*)\], ?\[([\d, ]*)\]>")
 
 
@@ -156,6 +167,10 @@ def read_kernel(call: ir.Operation, context: ir.Context) -> Kernel:
     attrs = {n: read_attr(call.attributes[n]) for n in call.attributes if n != "operand_layouts"}
     body, config = read_config(str(attrs["backend_config"]))
     main, transforms = _split(parse_body(body, context))
+    for func in (main, *transforms.values()):
+        _known(func.attrs, _FUNCTION, f"function {func.name}")
+    metadata: Any = attrs.get("mhlo.frontend_attributes", {})
+    _known(metadata, {"kernel_metadata"}, "the frontend attributes of a kernel")
     if getattr(main.attrs.get("tpu.core_type"), "text", "") != "#tpu.core_type<tc>":
         raise Unsupported("a kernel that is not for the TensorCore")
     grid = tuple(int(n) for n in main.attrs.get("iteration_bounds", ()))

@@ -25,6 +25,9 @@ VALUE_BYTES_LIMIT = 256 << 20
 
 Value: TypeAlias = "ir.Value[Any]"
 
+SPACES = {"any", "hbm", "vmem", "smem", "semaphore_mem"}
+"""Memory spaces of one TensorCore."""
+
 _FILE = re.compile(r'"([^"]+)":(\d+):')
 _SPACE = re.compile(r"memory_space<(\w+)>")
 
@@ -37,14 +40,23 @@ def new_context() -> ir.Context:
     return context
 
 
+def _identity(rank: int) -> str:
+    dims = ", ".join(f"d{k}" for k in range(rank))
+    return f"affine_map<({dims}) -> ({dims})>"
+
+
 def read_type(t: ir.Type) -> Type:
     """A type as plain data; semaphores are elements named `dma_semaphore` and `semaphore`."""
     if isinstance(t, ir.VectorType):
         return Type("vector", str(t.element_type), tuple(t.shape))
     if isinstance(t, ir.MemRefType):
         found = _SPACE.search(str(t.memory_space))
+        if found is None or found[1] not in SPACES:
+            raise Unsupported(f"memory space {t.memory_space}")
+        if str(t.layout) != _identity(len(t.shape)):
+            raise Unsupported(f"a ref with layout {t.layout}")
         element = str(t.element_type).removeprefix("!tpu.")
-        return Type("memref", element, tuple(t.shape), found[1] if found else "")
+        return Type("memref", element, tuple(t.shape), found[1])
     if isinstance(t, ir.RankedTensorType):
         return Type("tensor", str(t.element_type), tuple(t.shape))
     if isinstance(t, (ir.IntegerType, ir.FloatType, ir.IndexType)):

@@ -21,7 +21,7 @@ from jaxlib import xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import func  # pyright: ignore[reportMissingTypeStubs]
 
-from maxkernel.worker.mosaic.artifact import target_of, walk_operations
+from maxkernel.worker.mosaic.artifact import callee_of, target_of, walk_operations
 from maxkernel.worker.mosaic.errors import Unsupported
 from maxkernel.worker.mosaic.memory import Array
 from maxkernel.worker.mosaic.read import Value, location_of
@@ -58,7 +58,7 @@ class Segment:
         values.update(zip(self.outputs, found, strict=True))
 
     def _xla(self, module: ir.Module) -> Callable[[Sequence[Array]], Sequence[Array]]:
-        check_host_free(self.operations())
+        check_host_free(module, self.operations())
         device = jax.devices("cpu")[0]
         lifted = lift(module, self)
         client: Any = device.client
@@ -75,9 +75,11 @@ class Segment:
         return run
 
 
-def check_host_free(operations: Sequence[ir.Operation]) -> None:
-    """Refuse what would leave the compiled program: custom calls and host transfers."""
-    for top in operations:
+def check_host_free(module: ir.Module, operations: Sequence[ir.Operation]) -> None:
+    """Refuse what would leave the compiled program, here or in functions called: custom calls and
+    host transfers."""
+    functions = _functions(module)
+    for top in (*operations, *(functions[n].operation for n in _reachable(functions, operations))):
         for op in (top, *walk_operations(top)):
             if op.name == "stablehlo.custom_call":
                 raise Unsupported(
@@ -124,7 +126,7 @@ class _Twin:
 
 def _callees(operations: Sequence[ir.Operation]) -> set[str]:
     return {
-        ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+        callee_of(op)
         for top in operations
         for op in (top, *walk_operations(top))
         if op.name == "func.call"
@@ -139,10 +141,7 @@ def lift(module: ir.Module, segment: Segment) -> ir.Module:
         inputs = [twin.value(v) for v in segment.inputs]
         outputs = [twin.value(v) for v in segment.outputs]
         moved = list(_block_at(clone, segment.path).operations)[segment.first : segment.last]
-        old = {
-            ir.StringAttr(f.operation.attributes["sym_name"]).value: f
-            for f in clone.body.operations
-        }
+        old = _functions(clone)
         kind = ir.FunctionType.get([v.type for v in inputs], [v.type for v in outputs])
         main = func.FuncOp("segment_main", kind, ip=ir.InsertionPoint(clone.body))
         entry = main.add_entry_block()
@@ -156,13 +155,24 @@ def lift(module: ir.Module, segment: Segment) -> ir.Module:
         return clone
 
 
-def _prune(old: dict[str, Any], moved: Sequence[ir.Operation]) -> None:
+def _functions(module: Any) -> dict[str, Any]:
+    return {
+        ir.StringAttr(f.operation.attributes["sym_name"]).value: f for f in module.body.operations
+    }
+
+
+def _reachable(functions: dict[str, Any], operations: Sequence[ir.Operation]) -> set[str]:
     wanted: set[str] = set()
-    todo = _callees(moved)
+    todo = _callees(operations)
     while todo - wanted:
         name = (todo - wanted).pop()
         wanted.add(name)
-        todo |= _callees([old[name].operation])
+        todo |= _callees([functions[name].operation])
+    return wanted
+
+
+def _prune(old: dict[str, Any], moved: Sequence[ir.Operation]) -> None:
+    wanted = _reachable(old, moved)
     for name, op in old.items():
         if name not in wanted:
             op.operation.erase()

@@ -1,0 +1,153 @@
+"""Comparison of two sizes of one source, and spot checks of a few blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mosaic_zoo
+import mosaic_zoo_memory
+import numpy as np
+import pytest
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from mosaic_twin import export, normal
+
+from maxkernel.worker import mosaic
+
+
+def differences(function: Any, full: list[Any], check: list[Any]) -> mosaic.Differences:
+    return mosaic.same_up_to_sizes(
+        mosaic.load(export(function, full)), mosaic.load(export(function, check))
+    )
+
+
+def test_one_source_is_one_program() -> None:
+    found = differences(mosaic_zoo.matmul, [normal(512, 512)] * 2, [normal(256, 256)] * 2)
+    assert found.same and any("grids (4, 4, 4)" in s for s in found.sizes)
+    assert {(c.used_by, c.full, c.check) for c in found.constants} == {("arith.cmpi", "3", "1")}
+
+
+def test_sizes_explain_constants() -> None:
+    full = [normal(512, 1024), normal(1024)]
+    found = differences(mosaic_zoo.rmsnorm, full, [normal(300, 256), normal(256)])
+    assert found.same
+    assert {c.used_by for c in found.constants} == {"vector.broadcast"}
+    assert {(float(c.full), float(c.check)) for c in found.constants} == {(1024.0, 256.0)}
+
+
+def test_another_body_at_full_size_is_another_program() -> None:
+    def cheat(x: Any) -> Any:
+        def body(x_ref: Any, o_ref: Any) -> None:
+            if x.shape[0] > 100:
+                o_ref[...] = x_ref[...]
+            else:
+                o_ref[...] = jnp.exp(x_ref[...])
+
+        return pl.pallas_call(body, out_shape=mosaic_zoo.like(x))(x)
+
+    found = differences(cheat, [normal(128, 128)], [normal(64, 128)])
+    assert not found.same and "math.exp" in found.structure[0]
+
+
+def test_another_outer_program_is_another_program() -> None:
+    def cheat(x: Any) -> Any:
+        y = mosaic_zoo.softmax(x)
+        return y if x.shape[0] > 100 else y + 1.0
+
+    assert not differences(cheat, [normal(128, 128)], [normal(64, 128)]).same
+
+
+def test_a_shorter_loop_shows_as_a_constant() -> None:
+    def cheat(x: Any) -> Any:
+        rows = x.shape[0] if x.shape[0] < 100 else 16
+
+        def body(x_ref: Any, o_ref: Any) -> None:
+            def step(i: Any, total: Any) -> Any:
+                return total + x_ref[pl.ds(i * 8, 8), :]
+
+            o_ref[...] = lax.fori_loop(0, rows // 8, step, jnp.zeros((8, 128)))
+
+        return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct((8, 128), x.dtype))(x)
+
+    found = differences(cheat, [normal(128, 128)], [normal(64, 128)])
+    assert found.same and [(c.full, c.check) for c in found.constants] == [("2", "8")]
+
+
+CASES = {
+    "rmsnorm": (mosaic_zoo.rmsnorm, [normal(1100, 256), normal(256)], 1),
+    "matmul": (mosaic_zoo.matmul, [normal(512, 384), normal(384, 640)], 3),
+    "flash": (mosaic_zoo.flash, [normal(4, 512, 128, seed=s) for s in range(3)], 4),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_blocks_stand_for_the_whole(name: str) -> None:
+    function, arrays, per_block = CASES[name]
+    program = mosaic.load(export(function, arrays))
+    spot = mosaic.spot_check(program, arrays, kernel=0, blocks=2, seed=7)
+    assert spot.steps == 2 * per_block < spot.total_steps
+    (known,), (found,), (whole,) = spot.known, spot.outputs, mosaic.run(program, arrays)
+    assert 0 < known.sum() < known.size
+    np.testing.assert_array_equal(found[known], whole[known])
+
+
+def test_operations_after_the_kernel_are_followed() -> None:
+    def call(x: Any, y: Any) -> Any:
+        return jnp.maximum(mosaic_zoo.matmul(x, y).T.reshape(-1, 64) + 1.0, 0.0)
+
+    arrays = [normal(512, 128), normal(128, 512)]
+    program = mosaic.load(export(call, arrays))
+    spot = mosaic.spot_check(program, arrays, kernel=0, blocks=3, seed=1)
+    (known,), (found,), (whole,) = spot.known, spot.outputs, mosaic.run(program, arrays)
+    assert known.sum() == 3 * 128 * 128
+    np.testing.assert_array_equal(found[known], whole[known])
+
+
+def carried(x: Any) -> Any:
+    """Running column sums over row blocks: scratch carries from one block to the next."""
+
+    def body(x_ref: Any, o_ref: Any, total: Any) -> None:
+        @pl.when(pl.program_id(1) == 0)
+        def _() -> None:
+            total[...] = jnp.zeros_like(total)
+
+        total[...] += jnp.sum(x_ref[...], axis=1)
+        o_ref[...] = jnp.broadcast_to(total[...][:, None], o_ref.shape)
+
+    spec = pl.BlockSpec((1, 8, 128), lambda h, i: (h, i, 0))
+    return pl.pallas_call(
+        body,
+        grid=(x.shape[0], x.shape[1] // 8),
+        in_specs=[spec],
+        out_specs=spec,
+        out_shape=mosaic_zoo.like(x),
+        scratch_shapes=[pltpu.VMEM((1, 128), x.dtype)],
+    )(x)
+
+
+def test_a_carried_state_brings_in_the_steps_before() -> None:
+    x = normal(3, 64, 128)
+    program = mosaic.load(export(carried, [x]))
+    exe = program.executable(0, mosaic.Options(track=True))
+    part = mosaic.run_blocks(exe, 0, [(1, 5, 0)], [x])
+    assert part.steps == 6
+    (place,) = part.regions
+    np.testing.assert_array_equal(part.outputs[0][place], mosaic.run(program, [x])[0][place])
+
+
+def test_which_steps_write_a_block() -> None:
+    function, arrays, _ = CASES["matmul"]
+    program = mosaic.load(export(function, arrays))
+    table = mosaic.output_blocks(program.executable(0, mosaic.Options()), 0, arrays)
+    assert table.writing((2, 1)).tolist() == [[2, 1, k] for k in range(3)]
+    assert len(table.distinct()) == 20
+
+
+def test_outputs_without_windows_cannot_be_sampled() -> None:
+    function, arrays = mosaic_zoo_memory.ZOO["dma"]
+    program = mosaic.load(export(function, arrays))
+    with pytest.raises(mosaic.Unsupported, match="by the kernel's own DMAs"):
+        mosaic.spot_check(program, arrays, kernel=0, blocks=1, seed=0)
