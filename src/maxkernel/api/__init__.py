@@ -3,6 +3,7 @@
 from maxkernel.api.calls import judge as judge
 from maxkernel.api.calls import load_task as load_task
 from maxkernel.api.calls import optimize as optimize
+from maxkernel.api.hosting import EngineHost as EngineHost
 from maxkernel.api.pairing import open_engine as open_engine
 from maxkernel.api.pairing import start_pair as start_pair
 from maxkernel.api.runs import RunOptions as RunOptions

@@ -4,6 +4,10 @@ from maxkernel.modes.pair.acts import Approve as Approve
 from maxkernel.modes.pair.acts import Ask as Ask
 from maxkernel.modes.pair.acts import Focus as Focus
 from maxkernel.modes.pair.acts import Stage as Stage
+from maxkernel.modes.pair.compare import Comparison as Comparison
+from maxkernel.modes.pair.compare import compare as compare
+from maxkernel.modes.pair.compare import source_diff as source_diff
+from maxkernel.modes.pair.compare import verdict_word as verdict_word
 from maxkernel.modes.pair.engine import PairEngine as PairEngine
 from maxkernel.modes.pair.facts import best_of as best_of
 from maxkernel.modes.pair.facts import budget_of as budget_of
@@ -12,6 +16,8 @@ from maxkernel.modes.pair.facts import find_design as find_design
 from maxkernel.modes.pair.facts import speedup as speedup
 from maxkernel.modes.pair.glossary import calls_by_line as calls_by_line
 from maxkernel.modes.pair.glossary import unit_of as unit_of
+from maxkernel.modes.pair.plantext import plan_from_text as plan_from_text
+from maxkernel.modes.pair.plantext import plan_to_text as plan_to_text
 from maxkernel.modes.pair.session import MAX_SOURCE_BYTES as MAX_SOURCE_BYTES
 from maxkernel.modes.pair.session import PairSession as PairSession
 from maxkernel.modes.pair.state import Bench as Bench

@@ -52,9 +52,8 @@ def history(bench: Bench) -> tuple[Outcome, ...]:
     """What planners hear: every plan that was tried or rejected, and the person's notes."""
     told = [o for card in bench.cards if (o := _told(card)) is not None]
     for note in bench.notes:
-        where = f" (about design {note.design})" if note.design is not None else ""
-        plan = Plan("note", "a person's note", note.text)
-        told.append(Outcome(plan, note.design, None, None, failure=f"note{where}: {note.text}"))
+        about = f"a person's hint about design {note.design}" if note.design else "a person's hint"
+        told.append(Outcome(Plan("hint", note.text, about), None, None, None))
     return tuple(told)
 
 

@@ -42,6 +42,8 @@ class PairEngine:
         search: Search,
     ) -> None:
         self.run = RunFile.resume(folder)
+        self.problem = ""
+        """Why the task cannot be prepared."""
         self._judge = judge
         self._team = team
         self._workers = workers
@@ -53,8 +55,12 @@ class PairEngine:
         self._prepared: Prepared | None = None
 
     def serve(self, idle_seconds: float | None = None) -> None:
-        """Runs approved stages until `close`, or until nothing happened for `idle_seconds`."""
-        self.prepare()
+        """Runs approved stages until `close`, or until nothing happened for `idle_seconds`.
+
+        Returns at once when the task cannot be prepared; `problem` then says why.
+        """
+        if not self.prepare():
+            return
         quiet_since = time.monotonic()
         while not self._closing.is_set():
             if self.step():
@@ -80,7 +86,8 @@ class PairEngine:
         try:
             self._prepared = self.run.step("prepared", Prepared, lambda: self._judge.prepare(task))
         except MaxkernelError as error:
-            self._write(Told(text=f"{error.message} {error.advice}".strip(), problem=True))
+            self.problem = f"{error.message} {error.advice}".strip()
+            self._write(Told(text=self.problem, problem=True))
             return False
         return True
 

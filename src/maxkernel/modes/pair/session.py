@@ -31,6 +31,8 @@ from maxkernel.modes.pair.facts import budget_of, find_design, focus_on
 from maxkernel.modes.pair.fold import fold
 from maxkernel.modes.pair.state import State
 from maxkernel.modes.pair.suggest import TITLES
+from maxkernel.search.job import Steer
+from maxkernel.search.steer import say
 from maxkernel.store import RunFile
 from maxkernel.types import Plan
 
@@ -133,9 +135,13 @@ class PairSession:
         return self._act(Reject(card=card, design=design, why=_text(why)))
 
     def note(self, text: str, design: int | None = None, key: str = "") -> State:
-        """Writes a remark that planners will read too."""
+        """Writes a remark that planners hear, those of a search that drives this run included."""
         if not text.strip():
             raise UsageError("the note is empty")
+        if design is not None:
+            find_design(self.run, design)
+        if not (key and key in self.state.keys):
+            say(self.run, Steer("hint", design or 0, _text(text)))
         return self._act(Note(text=_text(text), design=design), key)
 
     def move(self, design: int) -> State:
