@@ -11,7 +11,7 @@ import msgspec
 
 from maxkernel.engineers.team import Team
 from maxkernel.errors import MaxkernelError
-from maxkernel.judge import Judge, Prepared
+from maxkernel.judge import Judge, Prepared, describe_holes
 from maxkernel.modes.pair.acts import KIND, Act, Began, Ended, Heard, Told
 from maxkernel.modes.pair.desk import Desk, Publish
 from maxkernel.modes.pair.explain import Search
@@ -83,12 +83,17 @@ class PairEngine:
         if self._prepared is not None:
             return True
         task = self.run.header.task
+        known = self.run.recall("prepared", Prepared)
         try:
             self._prepared = self.run.step("prepared", Prepared, lambda: self._judge.prepare(task))
         except MaxkernelError as error:
             self.problem = f"{error.message} {error.advice}".strip()
             self._write(Told(text=self.problem, problem=True))
             return False
+        if known is None and self._prepared.lint.holes:
+            holes = describe_holes(self._prepared.lint)
+            text = f"beware: this task's check can be passed without doing the work: {holes}"
+            self._write(Told(text=text, problem=True))
         return True
 
     def step(self) -> bool:
