@@ -17,8 +17,8 @@ import numpy as np
 from jax.core import Tracer
 
 from maxkernel.types.task import ArraySpec, Static
-from maxkernel.worker.failures import refuse, task_failure
 from maxkernel.worker.exporting import compile_options
+from maxkernel.worker.failures import refuse, task_failure
 from maxkernel.worker.seeds import key_of, watch_host_draws
 from maxkernel.worker.specs import spec_of, unusable
 from maxkernel.worker.task_module import Maker, TaskModule

@@ -3,7 +3,7 @@
 Two conditions, both needed; `o` is the oracle (float64), `r` the reference, `c` the candidate:
 
 1. Every element: |c - o| <= max(atol + rtol |o|, 3 max|r - o|).
-2. In RMS: rms(c - o) <= max(4 rms(r - o), 4 u s, min(0.3 (atol + rtol rms(o)), s / 100)),
+2. In RMS: rms(c - o) <= max(4 rms(r - o), 2 u s, min(0.3 (atol + rtol rms(o)), s / 100)),
    with u the unit roundoff of the output's dtype and s the spread, i.e. the RMS of the oracle
    around its mean (for an output without spread, such as a scalar, the RMS of the oracle).
 
@@ -32,7 +32,7 @@ from maxkernel.types.task import Tolerance
 
 REFERENCE_MAX_FACTOR = 3.0
 REFERENCE_RMS_FACTOR = 4.0
-ROUNDOFF_UNITS = 4.0
+ROUNDOFF_UNITS = 2.0
 TOLERANCE_SHARE = 0.3
 SPREAD_SHARE = 0.01
 NO_RATIO = 1e9
