@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import pytest
-from fake_llm_server import Request, Say, Step
+from fake_llm_server import FakeServer, Request, Say, Step
 from kernels import GOOD, MISALIGNED, TOO_LARGE, WRONG_NAME, WRONG_NUMBERS, fenced
-from llm_helpers import WIRES, notation
+from llm_helpers import KEY, notation
 
 from maxkernel.engineers.llm import (
+    Call,
     LlmBudget,
     Patience,
     calls_of,
@@ -23,7 +23,9 @@ from maxkernel.engineers.llm import (
 from maxkernel.modes import Finish, run_auto
 from maxkernel.search import Context
 from maxkernel.store import RunFile, RunHeader
-from maxkernel.types import Budget, Design
+from maxkernel.types import Budget, Design, Evaluation
+
+LIMITS = Budget(candidates=8, patience=2, roofline=1.0)
 
 REPAIRS = {"api": MISALIGNED, "block_shape": TOO_LARGE, "vmem": WRONG_NUMBERS}
 """The clumsy model's answer to each kind of failure: the next mistake."""
@@ -44,18 +46,16 @@ def clumsy(request: Request) -> Step:
     return Say(fenced(REPAIRS[kind]))
 
 
-Drive = Callable[..., tuple[Finish, list[Design], RunFile]]
+Run = tuple[Finish, list[Design], list[Call], list[Evaluation]]
 
 
-@pytest.fixture
-def drive(bench, tmp_path) -> Drive:
-    """Runs (or resumes) the loop in a folder with models for the roles that write."""
+@pytest.fixture(scope="module")
+def drive(bench, tmp_path_factory) -> Callable[..., Run]:
+    """Runs (or resumes) the loop in a folder, with models for the roles that write."""
+    folders = tmp_path_factory.mktemp("runs")
 
-    def go(
-        name: str, model: str, budget: LlmBudget | None = None, replay=None
-    ) -> tuple[Finish, list[Design], RunFile]:
-        folder = Path(tmp_path / name)
-        limits = Budget(candidates=10, patience=2, roofline=1.0)
+    def go(name: str, model: str, limits: Budget, llm_budget=None, replay=None) -> Run:
+        folder = folders / name
         if folder.exists():
             run = RunFile.resume(folder)
         else:
@@ -63,72 +63,81 @@ def drive(bench, tmp_path) -> Drive:
             run = RunFile.create(
                 folder, RunHeader(name, task, "v6e", "auto", limits, {}, time.time())
             )
-        with llm_team(
-            {"planner": [model], "implementer": [model], "debugger": [model]},
-            settings=bench.settings,
-            record=record_into(run),
-            budget=budget,
-            spent=spent_by(calls_of(run)),
-            prepared=bench.prepared,
-            archive=run,
-            judge=bench.judge,
-            replay=replay,
-            patience=Patience(backoff=0.01),
-        ) as llm:
+        with (
+            run,
+            llm_team(
+                {"planner": [model], "implementer": [model], "debugger": [model]},
+                settings=bench.settings,
+                record=record_into(run),
+                budget=llm_budget,
+                spent=spent_by(calls_of(run)),
+                prepared=bench.prepared,
+                archive=run,
+                judge=bench.judge,
+                replay=replay,
+                patience=Patience(backoff=0.01),
+            ) as llm,
+        ):
             context = Context(run, bench.judge, bench.prepared, llm.team, limits, 2)
-            return run_auto(context), run.designs(), run
+            finish = run_auto(context)
+            return finish, run.designs(), calls_of(run), [e for _, e in run.evaluations()]
 
     return go
 
 
-def mistakes_and_cure(run: RunFile) -> dict[str, str]:
-    """What the judge said about each source, by the first line that tells them apart."""
-    found = {e.candidate.source: e for _, e in run.evaluations()}
+@pytest.fixture(scope="module")
+def first(drive) -> Iterator[tuple[Run, int]]:
+    """The clumsy model's run, and how many requests its server saw."""
+    server = FakeServer()
+    server.respond(clumsy)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("OPENAI_API_KEY", KEY)
+            run = drive("first", notation(server, "openai"), LIMITS)
+        yield run, len(server.requests)
+    finally:
+        server.close()
+
+
+def verdicts(evaluations: list[Evaluation]) -> dict[str, str]:
+    """What the judge said about each of the model's sources."""
+    found = {e.candidate.source: e for e in evaluations if not e.candidate.tunables}
+    sources = {
+        "wrong name": WRONG_NAME,
+        "misaligned": MISALIGNED,
+        "too large": TOO_LARGE,
+        "wrong numbers": WRONG_NUMBERS,
+        "good": GOOD,
+    }
     return {
         name: (found[source].failure.kind if found[source].failure else "accepted")
-        for name, source in {
-            "wrong name": WRONG_NAME,
-            "misaligned": MISALIGNED,
-            "too large": TOO_LARGE,
-            "wrong numbers": WRONG_NUMBERS,
-            "good": GOOD,
-        }.items()
+        for name, source in sources.items()
         if source in found
     }
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_the_loop_ends_with_an_accepted_kernel(server, drive, wire):
-    server.respond(clumsy)
-    finish, designs, run = drive("run", notation(server, wire))
-    with run:
-        assert finish.outcome == "faster" and finish.confirmed
-        assert mistakes_and_cure(run) == {
-            "wrong name": "api",
-            "misaligned": "block_shape",
-            "too large": "vmem",
-            "wrong numbers": "mismatch",
-            "good": "accepted",
-        }
-        moves = [d.move for d in designs if d.plan.strategy == "first try"]
-        assert moves == ["plan", "repair api", "repair block_shape", "repair vmem"]
-        roles = [call.role for call in calls_of(run)]
-        assert roles.count("planner") >= 2 and roles.count("debugger") == 3
-        assert spent_by(calls_of(run)).requests == len(server.requests) == len(roles)
+def test_the_loop_ends_with_an_accepted_kernel(first):
+    (finish, designs, calls, evaluations), requests = first
+    assert finish.outcome == "faster" and finish.confirmed
+    assert verdicts(evaluations) == {
+        "wrong name": "api",
+        "misaligned": "block_shape",
+        "too large": "vmem",
+        "wrong numbers": "mismatch",
+        "good": "accepted",
+    }
+    moves = [d.move for d in designs if d.plan.strategy == "first try"]
+    assert moves == ["plan", "repair api", "repair block_shape", "repair vmem"]
+    roles = [call.role for call in calls]
+    assert roles.count("planner") >= 2 and roles.count("debugger") == 3
+    assert spent_by(calls).requests == requests == len(roles)
 
 
-def test_a_replayed_run_makes_the_same_designs(server, drive):
-    server.respond(clumsy)
-    _, designs, run = drive("recorded", notation(server, "openai"))
-    with run:
-        calls = calls_of(run)
-    server.close()
-    server.close = lambda: None
-    _, again, second = drive("replayed", notation(server, "openai"), replay=calls)
-    with second:
-        replayed = calls_of(second)
+def test_a_replayed_run_makes_the_same_designs(first, drive):
+    (_, designs, calls, _), _ = first
+    _, again, replayed, _ = drive("replayed", calls[0].model, LIMITS, replay=calls)
 
-    def plain(made: list[Design]) -> list[tuple]:
+    def plain(made: list[Design]) -> list[tuple[str, str, str]]:
         return sorted((d.move, d.source, repr(d.plan)) for d in made)
 
     assert plain(again) == plain(designs)
@@ -137,22 +146,16 @@ def test_a_replayed_run_makes_the_same_designs(server, drive):
 
 def test_a_spent_budget_ends_the_run_and_stays_spent(server, drive):
     server.respond(clumsy)
-    budget = LlmBudget(max_requests=3)
-    finish, _, run = drive("run", notation(server, "openai"), budget)
-    run.close()
-    assert len(server.requests) == 3
-    assert finish.outcome in ("faster", "xla")
-    _, _, run = drive("run", notation(server, "openai"), budget)
-    run.close()
-    assert len(server.requests) == 3
+    model, limits = notation(server, "openai"), Budget(candidates=4)
+    for _ in range(2):
+        finish, *_ = drive("spent", model, limits, LlmBudget(max_requests=2))
+        assert len(server.requests) == 2
+    assert finish.best is not None
 
 
-def test_a_run_without_a_network_still_delivers_the_floor(server, drive):
-    url = notation(server, "openai")
-    server.close()
-    server.close = lambda: None
-    finish, designs, run = drive("run", url)
-    with run:
-        assert finish.best is not None
-        assert all(d.plan.options.get("by") != "model" for d in designs)
-        assert all(call.error.startswith("connection") for call in calls_of(run))
+def test_a_run_without_a_network_still_delivers_the_floor(drive):
+    model, tokens = "http://127.0.0.1:9/v1#nobody", LlmBudget(max_tokens=100_000)
+    finish, designs, calls, _ = drive("offline", model, Budget(candidates=2), tokens)
+    assert finish.best is not None
+    assert all(d.plan.options.get("by") != "model" for d in designs)
+    assert calls and all(call.error.startswith("connection") for call in calls)

@@ -22,6 +22,8 @@ from maxkernel.types import (
 GRAPH_LINES = 60
 TASK_SHARE = 0.4
 """Part of a question's room that the task's own text may take."""
+PLAN = 4000
+"""Characters of a plan."""
 DETAIL = 1500
 """Characters of a compiler's message."""
 
@@ -106,7 +108,7 @@ def describe_plan(plan: Plan) -> str:
     """A plan as its author wrote it."""
     lines = [f"# Plan: {plan.strategy}", "", plan.reason]
     lines += [f"- {name}: {value}" for name, value in plan.options.items() if name != "by"]
-    return "\n".join(lines)
+    return clip("\n".join(lines), PLAN)
 
 
 def describe_history(history: tuple[Outcome, ...], room: int) -> str:
