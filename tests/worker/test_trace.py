@@ -154,7 +154,7 @@ def test_graph_keeps_loops_and_branches(executor: LocalExecutor) -> None:
     assert bodies["scan"] == {"jaxpr"}
     assert bodies["while"] == {"cond_jaxpr", "body_jaxpr"}
     assert bodies["cond"] == {"branches.0", "branches.1"}
-    assert all("exp" != node.op for node in info.graph.nodes)
+    assert all(node.op != "exp" for node in info.graph.nodes)
     assert info.flops == 6 * 2 * 4 * 32 * 32
     assert len(info.outputs) == 2
 
