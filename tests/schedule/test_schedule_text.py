@@ -3,7 +3,7 @@
 import pytest
 from schedule_texts import schedule
 
-from maxkernel.schedule.opcodes import UNITS, unit_of
+from maxkernel.schedule.opcodes import COUNTED, unit_of
 from maxkernel.schedule.problem import ScheduleError
 from maxkernel.schedule.text import Memory, Register, Symbol, parse_program
 
@@ -67,9 +67,10 @@ def test_units_are_counted_and_unknown_names_kept() -> None:
         "%3 = vmatmul.mubr.bf16.gmra.mxu0 %v2_v1  ;;  %v4_v2 = vpop.f32.mrf.mxu0  ;;  "
         "%v5_v3 = vfrobnicate.f32 %v2_v1  ;;  %s6_s0 = smov 1"
     )
-    counts = dict(zip(UNITS, program.bundles[0].units, strict=True))
+    counts = dict(zip(COUNTED, program.bundles[0].units, strict=True))
     assert counts == {
         "load": 1, "valu": 1, "mxu": 1, "pop": 1, "scalar": 1, "xlu": 0, "eup": 0, "store": 0,
+        "matmul": 1, "spill": 0,
     }  # fmt: skip
     assert program.unknown == {"vfrobnicate.f32": 1}
 

@@ -46,6 +46,35 @@ def clock_named(name: str) -> Clock | None:
     return _CLOCKS.get(name)
 
 
+class Slots(msgspec.Struct, frozen=True):
+    """Issue slots of one bundle, as the compiler's slot tables state them."""
+
+    mxu: int
+    xlu: int
+    valu: int
+    eup: int
+    load: int
+    store: int
+    scalar: int
+    pop: int
+    matmul_cycles: int
+    """Cycles that one matrix instruction (16 bf16 rows) keeps an MXU busy; peak rate / MXUs."""
+
+
+_SLOTS = {
+    "v4": Slots(4, 2, 2, 1, 1, 1, 2, 2, 16),
+    "v5e": Slots(4, 3, 4, 1, 3, 1, 2, 2, 16),
+    "v5p": Slots(4, 3, 4, 1, 3, 1, 2, 2, 16),
+    "v6e": Slots(2, 2, 4, 1, 3, 2, 2, 2, 8),
+    "v7x": Slots(2, 2, 4, 1, 3, 2, 2, 2, 8),
+}
+
+
+def slots_of(name: str) -> Slots:
+    """The issue slots of a target; v6e's for one without an entry."""
+    return _SLOTS.get(name, _SLOTS["v6e"])
+
+
 def clock_of(target: Target) -> Clock:
     """The constants for a target; without an entry, 85 % of its peak bandwidth and 0.7 us."""
     known = _CLOCKS.get(target.name)

@@ -8,8 +8,8 @@ from collections import Counter
 import msgspec
 
 from maxkernel.schedule.blocks import Block
+from maxkernel.schedule.copies import Copies, DmaSite
 from maxkernel.schedule.liveness import Liveness, is_root
-from maxkernel.schedule.machine import STEP, DmaSite
 from maxkernel.schedule.problem import ScheduleError
 from maxkernel.schedule.scalar import IGNORED, expression
 from maxkernel.schedule.text import MASK, Instruction, Operand, Program, Register, Symbol
@@ -35,7 +35,6 @@ class Context(msgspec.Struct, frozen=True):
 
 
 _NAME = re.compile(r"[a-z]*\d+\Z")
-_SPACES = ("hbm", "vmem", "smem", "cmem")
 _SELECT = ("predicate", "on_true", "on_false")
 _REMOTE = ("vsyncadd.remote", "vsyncset.remote")
 _SPECIAL = (
@@ -67,20 +66,14 @@ class Emitter:
         self._flags = flag_allocations(program)
         self._phis: dict[int, list[Instruction]] = {}
         self._definitions: dict[str, Instruction] = {}
-        self._owners: dict[str, str] = {}
+        self._copies = Copies(self._definitions)
         for index, bundle in enumerate(program.bundles):
             for item in bundle.instructions:
                 self._definitions.setdefault(item.result, item)
                 if item.op == "sphi" and item.result in facts.live:
                     self._phis.setdefault(index, []).append(item)
                 if item.op == "shalt.err":
-                    self._note_owner(item.note)
-
-    def _note_owner(self, note: str) -> None:
-        copy = re.search(r"for %(\d+) = dma", note)
-        owner = re.search(r"hlo: ([\w.\-]+)", note)
-        if copy and owner:
-            self._owners[copy[1]] = owner[1]
+                    self._copies.note_check(item.note)
 
     @property
     def allocations(self) -> int:
@@ -194,7 +187,7 @@ class Emitter:
             return [f"t += {self._value(item.operands[0])}"]
         if op in ("dma.done.wait", "vwait.ge", "vwait.ge.trace"):
             flag, need = (self._value(operand) for operand in item.operands[:2])
-            return [f"t += wait(t + {offset}, {flag}, {need}, (name, {at}))"]
+            return [f"t += wait(t + {offset}, {flag}, {need}, {at})"]
         if op.startswith("dma."):
             return self._copy(item, at, offset)
         return self._synchronise(item, offset)
@@ -225,57 +218,19 @@ class Emitter:
         return [f"t = call(t + {offset}, {index}, ({operands})) - {offset}"]
 
     def _copy(self, item: Instruction, at: int, offset: int) -> list[str]:
-        source, destination, general = self._ends(item)
+        found = self._copies.site(item, at)
         size = item.named.get("size_in_granules")
         flag = item.named.get("dst_syncflagno")
-        if size is None or flag is None or not (source and destination):
+        if found is None or size is None or flag is None:
             return self._refuse(item)
-        owner = self._owners.get(item.result, "")
-        site = DmaSite(self.name, item.result, at, source, destination, owner)
+        site, ends = found
         self.sites.append(site)
-        ends = ("src", "dst") if general else (source, destination)
         addresses = [self._value(item.named[key]) if key in item.named else "0" for key in ends]
-        piece = self._piece(item, site, general)
         return [
-            f"dma(t + {offset}, sites[{len(self.sites) - 1}], {', '.join(addresses)}, "
-            f"{self._value(size)}, {self._value(flag)}, {piece})"
+            f"dma(t + {offset}, {len(self.sites) - 1}, {', '.join(addresses)}, "
+            f"{self._value(size)}, {self._value(flag)}, "
+            f"{self._copies.piece(item, site, self._value)})"
         ]
-
-    def _ends(self, item: Instruction) -> tuple[str, str, bool]:
-        if item.op == "dma.general":
-            return self._space(item.named.get("src")), self._space(item.named.get("dst")), True
-        found = re.fullmatch(r"dma\.([a-z]+)_to_([a-z]+)(?:_iova)?", item.op)
-        if found is None or "host" in item.op:
-            return "", "", False
-        return found[1], found[2], False
-
-    def _piece(self, item: Instruction, site: DmaSite, general: bool) -> str:
-        if general:
-            described = item.named.get("stridedescaddr")
-            inner, outer = (3, 0) if site.reads else (4, 1)
-            if described is None:
-                return "0"
-            return f"m.described_piece({self._value(described)}, {inner}, {outer})"
-        steps = item.named.get("steps_per_stride")
-        stride = item.named.get("src_stride" if site.reads else "dst_stride")
-        if steps is None or stride is None:
-            return "0"
-        piece = f"{self._value(steps)} * {STEP}"
-        return f"(0 if {self._value(stride)} * m.granule == {piece} else {piece})"
-
-    def _space(self, operand: Operand | None) -> str:
-        """The memory that an address value points into, from the instruction that makes it."""
-        for _ in range(64):
-            if not isinstance(operand, Register):
-                return "vmem"
-            item = self._definitions.get(operand.name)
-            if item is None:
-                return "vmem"
-            suffix = item.op.rsplit(".", 1)[-1]
-            if suffix in _SPACES:
-                return suffix
-            operand = next(iter([*item.operands, *item.named.values()]), None)
-        return "vmem"
 
     def _variable(self, name: str) -> str:
         if not _NAME.match(name):

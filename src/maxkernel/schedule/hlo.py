@@ -16,6 +16,7 @@ _NOISE = re.compile(
     r", (?:metadata|backend_config|frontend_attributes|sharding|operand_layout_constraints)="
 )
 _TILES = re.compile(r":T((?:\([\d,]+\))+)")
+_ARRAY = re.compile(r"\b(pred|[a-z]+\d+\w*)\[([\d,]*)\](\{[^}]*\})?")
 _COLLECTIVE = re.compile(
     r" (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter|collective-broadcast"
     r"|send|recv)(?:-start)?\("
@@ -49,6 +50,15 @@ class Hlo(msgspec.Struct, frozen=True):
         layout = _TILES.search(self.lines.get(operands[index], "").split(" ", 1)[0])
         tiles = re.findall(r"\(([\d,]+)\)", layout[1]) if layout else []
         return tuple(tuple(int(edge) for edge in tile.split(",")) for tile in tiles)
+
+    def bytes_in_hbm(self, name: str) -> float:
+        """Bytes of an instruction's operands and results that lie in HBM, each once."""
+        line = self.lines.get(name, "")
+        call = re.search(r" [\w\-]+\(([^)]*)\)", line)
+        operands = dict.fromkeys(re.findall(r"%([\w.\-]+)", call[1])) if call else {}
+        shapes = [line[: call.start()] if call else line]
+        shapes += [self._shape(operand) for operand in operands]
+        return float(sum(_array_bytes(text) for text in shapes))
 
     def prefetched(self, name: str) -> bool:
         """True for a copy whose data the previous execution of the program already fetched."""
@@ -103,6 +113,19 @@ class Hlo(msgspec.Struct, frozen=True):
     def _shape(self, name: str) -> str:
         line = self.lines.get(name, "")
         return line.split(" ", 1)[0]
+
+
+def _array_bytes(text: str) -> int:
+    """Bytes of the arrays in a shape that carry no memory space, which is HBM."""
+    total = 0
+    for dtype, sizes, layout in _ARRAY.findall(text):
+        bits = re.search(r"\d+", dtype)
+        if "S(" not in layout:
+            count = 1
+            for size in sizes.split(","):
+                count *= int(size or 1)
+            total += count * max(1, int(bits[0]) // 8 if bits else 1)
+    return total
 
 
 def parse_hlo(text: str) -> Hlo:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-import msgspec
-
+from maxkernel.schedule.copies import STEP, DmaSite
 from maxkernel.schedule.dma import DmaQueue
 from maxkernel.schedule.problem import ScheduleError
 
 M = 0xFFFFFFFF
-STEP = 512
-"""Bytes of a step, the unit of contiguous pieces."""
 
 _SIGN = 0x80000000
 _MULTICAST = 0xFFFF
@@ -22,36 +19,29 @@ _LOCAL_FLAG = 0x1FFF
 Call = Callable[[float, int, tuple[int, ...]], float]
 
 
-class DmaSite(msgspec.Struct, frozen=True):
-    """A DMA instruction: where from, where to, and its place in the text."""
-
-    program: str
-    result: str
-    bundle: int
-    source: str
-    destination: str
-    owner: str = ""
-    """Name of the HLO op that a DMA of the top-level program belongs to."""
-
-    @property
-    def reads(self) -> bool:
-        return self.source == "hbm"
-
-    @property
-    def writes(self) -> bool:
-        return self.destination == "hbm"
-
-
 class SiteStats:
     """Totals of one DMA instruction over all its executions."""
 
-    __slots__ = ("bytes", "chunks", "count", "stall")
+    __slots__ = ("bytes", "count", "hbm", "pieces", "reads", "site", "smem", "stall", "writes")
 
-    def __init__(self) -> None:
+    def __init__(self, site: DmaSite) -> None:
+        self.site = site
+        self.reads = site.reads
+        self.writes = site.writes
+        self.hbm = site.reads or site.writes
+        self.smem = site.destination == "smem"
         self.count = 0
         self.bytes = 0
-        self.chunks = 0
+        self.pieces = 0
         self.stall = 0.0
+
+
+class Activity:
+    """What one op (or the top-level program) did: its DMAs, and its waits by bundle."""
+
+    def __init__(self, sites: Sequence[DmaSite]) -> None:
+        self.sites = [SiteStats(site) for site in sites]
+        self.waits: dict[int, float] = {}
 
 
 class Machine:
@@ -66,9 +56,8 @@ class Machine:
         self.smem: dict[int, int] = {}
         self.tables: list[tuple[int, tuple[int, ...]]] = []
         self.levels: dict[int, int] = {}
-        self.pending: dict[int, list[tuple[float, int, DmaSite]]] = {}
-        self.sites: dict[DmaSite, SiteStats] = {}
-        self.waits: dict[tuple[str, int], float] = {}
+        self.pending: dict[int, list[tuple[float, int, SiteStats]]] = {}
+        self.activity = Activity(())
         self.stall = 0.0
         self.read_bytes = 0.0
         self.write_bytes = 0.0
@@ -101,7 +90,7 @@ class Machine:
     def dma(
         self,
         now: float,
-        site: DmaSite,
+        site: int,
         source: int,
         destination: int,
         granules: int,
@@ -111,23 +100,20 @@ class Machine:
         """Starts a copy of `granules` in contiguous pieces of `piece` bytes (0: one piece)."""
         size = granules * self.granule
         pieces = max(1, size // piece) if piece else 1
-        stats = self.sites.get(site)
-        if stats is None:
-            stats = self.sites[site] = SiteStats()
+        stats = self.activity.sites[site]
         stats.count += 1
         stats.bytes += size
-        stats.chunks += pieces
-        if site.reads:
+        stats.pieces += pieces
+        if stats.reads:
             self.read_bytes += size
-        if site.writes:
+        if stats.writes:
             self.write_bytes += size
         share = 1
         if flag > _MULTICAST:
             flag, share = flag & _LOCAL_FLAG, 2
-        hbm = site.reads or site.writes
-        done = self.queue.submit(now, size / share, pieces / share, hbm) if size else now
-        insort(self.pending.setdefault(flag, []), (done, granules, site), key=_completion)
-        if site.destination == "smem":
+        done = self.queue.submit(now, size / share, pieces / share, stats.hbm) if size else now
+        insort(self.pending.setdefault(flag, []), (done, granules, stats), key=_completion)
+        if stats.smem:
             self._fill(source, destination, size // 4)
 
     def _fill(self, source: int, destination: int, words: int) -> None:
@@ -142,7 +128,7 @@ class Machine:
         if not self.top_level:
             self.assume("a table in scalar memory is unknown and read as zeros")
 
-    def wait(self, now: float, flag: int, need: int, place: tuple[str, int]) -> float:
+    def wait(self, now: float, flag: int, need: int, bundle: int) -> float:
         """Cycles until the flag reaches `need`; the flag keeps its level."""
         level = self.levels.get(flag, 0)
         if need & _SIGN:
@@ -151,26 +137,27 @@ class Machine:
             return 0.0
         queue = self.pending.get(flag)
         end = now
-        last: DmaSite | None = None
+        last: SiteStats | None = None
         while level < need and queue:
             end, amount, last = queue.pop(0)
             level += amount
         if level < need:
-            self._unmatched(place)
+            self._unmatched(bundle)
             level = need
         self.levels[flag] = level
         stall = end - now
         if stall <= 0:
             return 0.0
         self.stall += stall
-        self.waits[place] = self.waits.get(place, 0.0) + stall
+        waits = self.activity.waits
+        waits[bundle] = waits.get(bundle, 0.0) + stall
         if last is not None:
-            self.sites[last].stall += stall
+            last.stall += stall
         return stall
 
-    def _unmatched(self, place: tuple[str, int]) -> None:
+    def _unmatched(self, bundle: int) -> None:
         if not self.top_level and not self.paired:
-            self.assume(f"the wait at {place[1]:#x} has no matching copy; taken as satisfied")
+            self.assume(f"the wait at {bundle:#x} has no matching copy; taken as satisfied")
 
     def add(self, flag: int, amount: int) -> None:
         """Adds a signed 32-bit amount to a flag."""
@@ -199,7 +186,7 @@ class Machine:
         return piece
 
 
-def _completion(item: tuple[float, int, DmaSite]) -> float:
+def _completion(item: tuple[float, int, SiteStats]) -> float:
     return item[0]
 
 

@@ -12,6 +12,8 @@ from typing import Literal
 Unit = Literal["mxu", "xlu", "valu", "eup", "load", "store", "scalar", "pop"]
 UNITS: tuple[Unit, ...] = ("mxu", "xlu", "valu", "eup", "load", "store", "scalar", "pop")
 """`pop` reads a result of MXU, XLU or EUP back; `eup` operations take a VALU slot as well."""
+COUNTED = (*UNITS, "matmul", "spill")
+"""What bundles count: units, and of those the matrix products and the register spills."""
 
 _STEMS: dict[str, Unit] = {
     **dict.fromkeys(

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from maxkernel.schedule.dma import DmaQueue
 from maxkernel.schedule.emit import SPACING, Context
 from maxkernel.schedule.folder import Dump
-from maxkernel.schedule.machine import Machine
-from maxkernel.schedule.opcodes import UNITS
+from maxkernel.schedule.machine import Activity, Machine
+from maxkernel.schedule.opcodes import COUNTED
 from maxkernel.schedule.operands import Operands, ScalarOperand, table_for, words
 from maxkernel.schedule.problem import ScheduleError
 from maxkernel.schedule.text import Program, parse_program
@@ -40,11 +40,13 @@ class OpRun:
         self.read_bytes = 0.0
         self.write_bytes = 0.0
         self.counts = [0] * (len(executable.blocks) if executable else 0)
+        self.activity = Activity(executable.sites if executable else ())
+        self.repeated = 0
         self.last: tuple[float, float, float, float, list[int]] | None = None
 
     def units(self) -> list[int]:
-        """Instructions issued, in `UNITS` order."""
-        totals = [0] * len(UNITS)
+        """Instructions issued, as `COUNTED`."""
+        totals = [0] * len(COUNTED)
         if self.executable is None:
             return totals
         for block, count in zip(self.executable.blocks, self.counts, strict=True):
@@ -80,6 +82,7 @@ class Core:
         """Executes the top-level program; raises ScheduleError where that cannot be done."""
         top = self.library.top
         self.counts = [0] * len(top.blocks)
+        self.activity = self.machine.activity = Activity(top.sites)
         self.cycles = top.run(0.0, self.machine, (), self.counts)
 
     def _call(self, now: float, index: int, operands: tuple[int, ...]) -> float:
@@ -99,12 +102,12 @@ class Core:
     ) -> float:
         machine = self.machine
         before = (machine.stall, machine.read_bytes, machine.write_bytes)
-        machine.scope, machine.top_level = op.name, False
+        machine.scope, machine.top_level, machine.activity = op.name, False, op.activity
         counts = [0] * len(executable.blocks)
         try:
             end = executable.run(now, machine, self._given(op.name, operands), counts)
         finally:
-            machine.scope, machine.top_level = "", True
+            machine.scope, machine.top_level, machine.activity = "", True, self.activity
         after = (machine.stall, machine.read_bytes, machine.write_bytes)
         stall, read, write = (b - a for a, b in zip(before, after, strict=True))
         op.last = (end - now, stall, read, write, counts)
@@ -114,6 +117,7 @@ class Core:
         self.machine.assumptions[f"{op.name}: later calls taken to last as long as the first"] = (
             None
         )
+        op.repeated += 1
         return self._account(op, now)
 
     def _account(self, op: OpRun, now: float) -> float:

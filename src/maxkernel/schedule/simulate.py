@@ -8,10 +8,11 @@ from pathlib import Path
 from maxkernel.schedule.constants import VMEM_BANDWIDTH, Clock, clock_of
 from maxkernel.schedule.dma import DmaQueue
 from maxkernel.schedule.folder import Dump, open_dump
-from maxkernel.schedule.opcodes import UNITS
+from maxkernel.schedule.opcodes import COUNTED
 from maxkernel.schedule.operands import Operands
 from maxkernel.schedule.problem import ScheduleError
 from maxkernel.schedule.program import Core, Library, OpRun
+from maxkernel.schedule.regions import copies_of, regions_of
 from maxkernel.targets import Target
 from maxkernel.types import OpTime, ProgramTime
 
@@ -79,7 +80,7 @@ def _result(
         cycles += slowest.cycles - op.cycles
         if not name.startswith("<"):
             ops.append(_op_time(slowest, runs, dump, clock))
-    copies = _copies(cores, clock)
+    copies = _async_copies(cores, clock)
     glue = cycles - sum(op.cycles for op in ops) - sum(op.cycles for op in copies)
     ops = [*ops, *copies, OpTime("program", "glue", 1, glue / clock.hz, glue, 0.0)]
     ops.sort(key=lambda op: -op.cycles)
@@ -125,32 +126,35 @@ def _op_time(slowest: OpRun, runs: list[OpRun], dump: Dump, clock: Clock) -> OpT
         stall_cycles=slowest.stall,
         read_bytes=sum(run.read_bytes for run in runs),
         write_bytes=sum(run.write_bytes for run in runs),
-        units={unit: count for unit, count in zip(UNITS, units, strict=True) if count},
+        units={unit: count for unit, count in zip(COUNTED, units, strict=True) if count},
         hlo=dump.hlo.short(slowest.name),
+        bundles=len(slowest.executable.program.bundles) if slowest.executable else 0,
+        needed_bytes=dump.hlo.bytes_in_hbm(slowest.name) * slowest.calls,
+        regions=regions_of(slowest),
+        copies=copies_of(slowest),
     )
 
 
-def _copies(cores: list[Core], clock: Clock) -> list[OpTime]:
+def _async_copies(cores: list[Core], clock: Clock) -> list[OpTime]:
     """Asynchronous copies of the top-level program: their time is what was waited for them."""
-    first = cores[0]
-    dump = first.library.dump
-    top = first.library.top.program.name
+    dump = cores[0].library.dump
     found: dict[str, OpTime] = {}
-    for site, stats in first.machine.sites.items():
-        if site.program != top or not site.owner or not stats.count:
+    for number, stats in enumerate(cores[0].activity.sites):
+        owner = stats.site.owner
+        if not owner or not stats.count:
             continue
-        size = sum(core.machine.sites[site].bytes for core in cores if site in core.machine.sites)
-        before = found.get(site.owner)
+        size = float(sum(core.activity.sites[number].bytes for core in cores))
+        before = found.get(owner)
         stall = stats.stall + (before.cycles if before else 0.0)
-        found[site.owner] = OpTime(
-            name=site.owner,
+        found[owner] = OpTime(
+            name=owner,
             kind="xla",
             calls=stats.count,
             seconds=stall / clock.hz,
             cycles=stall,
             stall_cycles=stall,
-            read_bytes=float(size) if site.reads else 0.0,
-            write_bytes=float(size) if site.writes else 0.0,
-            hlo=dump.hlo.short(site.owner),
+            read_bytes=size if stats.reads else 0.0,
+            write_bytes=size if stats.writes else 0.0,
+            hlo=dump.hlo.short(owner),
         )
     return list(found.values())

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from maxkernel.schedule.opcodes import UNITS, is_vector, unit_of
+from maxkernel.schedule.opcodes import COUNTED, is_matmul, is_vector, unit_of
 from maxkernel.schedule.problem import ScheduleError
 
 MASK = 0xFFFFFFFF
@@ -60,7 +60,7 @@ class Instruction(msgspec.Struct, frozen=True):
 
 
 class Bundle(msgspec.Struct, frozen=True):
-    """The instructions that issue in one cycle; `units` counts all of them in `UNITS` order."""
+    """The instructions that issue in one cycle; `units` counts all of them as `COUNTED`."""
 
     instructions: tuple[Instruction, ...]
     units: tuple[int, ...]
@@ -86,8 +86,9 @@ _INSTRUCTION = re.compile(r"\s*%(\w+) = (inlined_call_operand\.<[^>]*>|[\w.\-]+)
 _KEPT = re.compile(r"`(\d+)`")
 _REGION = re.compile(r"(Start/End empty|Start|End) region (\d+)")
 _GUARD = re.compile(r"\((!?)%(p\d+)(?:_\w+)?(?:, ([^)]+))?\),?")
-_NO_UNITS = (0,) * len(UNITS)
-_UNIT_INDEX = {unit: index for index, unit in enumerate(UNITS)}
+_NO_UNITS = (0,) * len(COUNTED)
+_UNIT_INDEX = {unit: index for index, unit in enumerate(COUNTED)}
+_MATMUL, _SPILL = _UNIT_INDEX["matmul"], _UNIT_INDEX["spill"]
 
 
 def parse_program(text: str, name: str) -> Program:
@@ -141,7 +142,7 @@ def _bundle(match: re.Match[str], comments: list[str], unknown: Counter[str], na
     if not body.strip():
         return Bundle((), _NO_UNITS, depth, starts, ends)
     parsed: list[Instruction] = []
-    counts = [0] * len(UNITS)
+    counts = [0] * len(COUNTED)
     for text in body.split(" ;; "):
         found = _INSTRUCTION.match(text)
         if found is None:
@@ -154,6 +155,10 @@ def _bundle(match: re.Match[str], comments: list[str], unknown: Counter[str], na
             counts[_UNIT_INDEX[unit]] += 1
         if not is_vector(op):
             parsed.append(_instruction(op, found[1], found[3], comments))
+        elif "_spill]" in text:
+            counts[_SPILL] += 1
+        elif is_matmul(op):
+            counts[_MATMUL] += 1
     return Bundle(tuple(parsed), tuple(counts), depth, starts, ends)
 
 
@@ -175,7 +180,7 @@ def _instruction(op: str, result: str, rest: str, comments: list[str]) -> Instru
     result = _ssa(result)
     if op.startswith("inlined_call_operand"):
         index = re.search(r"index: (\d+)", rest)
-        return Instruction(op, result, (int(index[1]) if index else 0,), note=rest.strip())
+        return Instruction(op, result, (int(index[1]) if index else 0,), note=f"{rest} {note}")
     if op == "sbr.rel":
         return _branch(result, rest, note)
     guard: Register | None = None

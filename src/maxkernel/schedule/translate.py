@@ -12,9 +12,10 @@ from typing import cast
 import msgspec
 
 from maxkernel.schedule.blocks import Block, split
+from maxkernel.schedule.copies import DmaSite
 from maxkernel.schedule.emit import Context, Emitter
 from maxkernel.schedule.liveness import analyse
-from maxkernel.schedule.machine import DmaSite, Machine
+from maxkernel.schedule.machine import Machine
 from maxkernel.schedule.scalar import HELPERS
 from maxkernel.schedule.text import Program
 
@@ -44,7 +45,7 @@ def translate(program: Program, context: Context, delay_slots: int) -> Executabl
     emitter = Emitter(program, facts, context)
     bodies = [_block_source(emitter, block, index, blocks) for index, block in enumerate(blocks)]
     source = _function(emitter, bodies)
-    scope: dict[str, object] = {**HELPERS, "sites": emitter.sites, "name": program.name}
+    scope: dict[str, object] = dict(HELPERS)
     exec(compile(source, f"<schedule {program.name}>", "exec"), scope)
     return Executable(
         program, tuple(blocks), cast(Run, scope["run"]), tuple(emitter.calls),

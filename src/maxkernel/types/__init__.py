@@ -9,9 +9,11 @@ from maxkernel.types.artifact import PallasCall as PallasCall
 from maxkernel.types.candidate import Candidate as Candidate
 from maxkernel.types.candidate import Tunable as Tunable
 from maxkernel.types.candidate import TunableSpace as TunableSpace
+from maxkernel.types.clock import CopyTime as CopyTime
 from maxkernel.types.clock import OpTime as OpTime
 from maxkernel.types.clock import ProgramTime as ProgramTime
 from maxkernel.types.clock import Provenance as Provenance
+from maxkernel.types.clock import RegionTime as RegionTime
 from maxkernel.types.clock import Time as Time
 from maxkernel.types.evaluation import Evaluation as Evaluation
 from maxkernel.types.evaluation import Failure as Failure

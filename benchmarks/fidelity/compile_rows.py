@@ -1,0 +1,126 @@
+# ruff: noqa: E402 (libtpu reads its flags from the environment when jax is imported)
+"""Compiles the programs of one suite and keeps their dumps:
+
+    python compile_rows.py SUITE CACHE [PATTERN]
+
+in an environment that has the suite's jax (README.md). Rows that the cache holds are skipped, so an
+interrupted run goes on where it stopped. A row that cannot be made leaves KEY.failed with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+SUITE, CACHE, PATTERN = sys.argv[1], Path(sys.argv[2]), (sys.argv[3:] or [""])[0]
+LIVE = CACHE / f".live-{os.getpid()}"
+LIVE.mkdir(parents=True)
+FLAGS = (
+    "--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true "
+    "--xla_jf_dump_llo_pass_label_regex=(packed-bundles-post-ra|deduplication-map)"
+)
+"""As `maxkernel.schedule.DUMP_FLAGS`; maxkernel itself need not be in this environment."""
+os.environ.update(
+    JAX_PLATFORMS="cpu",
+    TPU_SKIP_MDS_QUERY="1",
+    TPU_WORKER_HOSTNAMES="localhost",
+    TPU_ACCELERATOR_TYPE="v6e-4",
+    ALLOW_MULTIPLE_LIBTPU_LOAD="1",
+    LIBTPU_INIT_ARGS=FLAGS.format(folder=LIVE),
+)
+
+import importlib
+
+import jax
+import numpy as np
+import scalars
+from jax._src.mesh import AbstractDevice, AbstractMesh
+from jax.experimental import topologies
+from jax.sharding import SingleDeviceSharding, use_abstract_mesh
+from rows import SUITES, Row
+
+TOPOLOGIES = {"v5e": "v5e:2x2", "v5p": "v5p:2x2x1", "v6e": "v6e:2x2", "v7x": "tpu7x:2x2x1"}
+
+
+def compile_row(row: Row, build) -> dict:
+    """Compiles into LIVE; facts about the program."""
+    for path in LIVE.iterdir():
+        path.unlink()
+    device = topologies.get_topology_desc(TOPOLOGIES[row.target], "tpu").devices[0]
+    sharding = SingleDeviceSharding(device)
+    function, inputs = build(row)
+    shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding) for a in inputs]
+    kind = AbstractDevice(device.device_kind, getattr(device, "num_cores", 1), "tpu")
+    with use_abstract_mesh(AbstractMesh((), (), abstract_device=kind)):
+        traced = jax.jit(function).trace(*shapes)
+        start = time.perf_counter()
+        lowered = traced.lower(lowering_platforms=("tpu",))
+        compiled = lowered.compile()
+        elapsed = time.perf_counter() - start
+    tables = scalars.collect(traced.jaxpr, list(inputs))
+    text = compiled.as_text()
+    memory = compiled.memory_analysis()
+    return {
+        "key": row.key,
+        "jax": jax.__version__,
+        "libtpu": importlib.metadata.version("libtpu"),
+        "compile_seconds": elapsed,
+        "argument_bytes": memory.argument_size_in_bytes,
+        "output_bytes": memory.output_size_in_bytes,
+        "peak_bytes": getattr(memory, "peak_memory_in_bytes", 0),
+        "xla_cycles": sum(int(n) for n in re.findall(r'"estimated_cycles":"(\d+)"', text)),
+        "kernels": text.count('custom_call_target="tpu_custom_call"'),
+        "operands": {
+            name: [
+                {index: (list(value.shape), str(value.dtype), value.ravel().tolist())
+                 for index, value in call.items()}
+                for call in calls
+            ]
+            for name, calls in tables.items()
+        },
+    }  # fmt: skip
+
+
+def keep(row: Row, facts: dict) -> None:
+    """Packs LIVE and the facts into CACHE/KEY.tar.gz."""
+    (LIVE / "facts.json").write_text(json.dumps(facts))
+    partial = CACHE / f"{row.key}.partial"
+    with tarfile.open(partial, "w:gz", compresslevel=4) as archive:
+        for path in sorted(LIVE.iterdir()):
+            if "vmem_report" not in path.name and "-<late-" not in path.name:
+                archive.add(path, path.name)
+    partial.rename(CACHE / f"{row.key}.tar.gz")
+
+
+def main() -> None:
+    build = importlib.import_module(f"build_{SUITE}").build
+    for row in SUITES[SUITE]():
+        label = f"{row.target} {row.name} {row.problem} {row.fields}"
+        done = CACHE / f"{row.key}.tar.gz", CACHE / f"{row.key}.failed"
+        if any(path.exists() for path in done) or not re.search(PATTERN, label):
+            continue
+        done[1].write_text(f"{label}\nnot finished: the compiler died or was stopped\n")
+        try:
+            facts = compile_row(row, build)
+        except Exception as error:
+            done[1].write_text(f"{label}\n{type(error).__name__}: {str(error)[:2000]}\n")
+            print(f"failed {label[:90]}: {str(error)[:200]}", flush=True)
+            continue
+        keep(row, facts)
+        done[1].unlink()
+        print(f"{facts['compile_seconds']:6.1f} s  {label[:150]}", flush=True)
+
+
+if __name__ == "__main__":
+    np.random.seed(0)
+    try:
+        main()
+    finally:
+        for path in LIVE.iterdir():
+            path.unlink()
+        LIVE.rmdir()

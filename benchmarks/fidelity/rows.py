@@ -1,0 +1,100 @@
+"""The published measurements that the clock is compared with, and their fixed split.
+
+A row belongs to the half that constants may be chosen on (`fit`) or to the half that they never
+are (`test`), by a hash of its problem: all configurations of one problem are on one side.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+DATA = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One published time. `fields` is what a builder needs to make the program again."""
+
+    suite: str
+    name: str
+    target: str
+    seconds: float
+    problem: str
+    fields: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """A file name for what is compiled from this row."""
+        text = f"{self.suite}/{self.target}/{self.name}/{sorted(self.fields.items())}"
+        return f"{self.target}-{self.suite}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+    @property
+    def split(self) -> str:
+        digest = hashlib.sha256(f"split of {self.problem}".encode()).digest()
+        return "fit" if digest[0] % 2 else "test"
+
+
+_DEVICES = {"tpu_v5_lite": "v5e", "tpu_v5": "v5p", "tpu_v6_lite": "v6e", "tpu7x": "v7x"}
+
+
+def tokamax_rows() -> list[Row]:
+    """Winning configurations of tokamax's Pallas kernels (`data/tokamax_pallas.csv`)."""
+    rows: list[Row] = []
+    with (DATA / "tokamax_pallas.csv").open() as file:
+        for line in csv.DictReader(file):
+            op = line["op"].removeprefix("pallas_mosaic_tpu_")
+            shapes = re.sub(r" (causal|bias|boolmask|softcap|residuals|act|groups)=.*", "", line["desc"])
+            rows.append(
+                Row(
+                    suite="tokamax",
+                    name=op,
+                    target=_DEVICES[line["device"]],
+                    seconds=float(line["ms"]) / 1e3,
+                    problem=f"{op} {shapes}",
+                    fields={key: line[key] for key in ("desc", "config", "peak_mb")},
+                )
+            )
+    return rows
+
+
+def jaxbench_rows() -> list[Row]:
+    """XLA's and hand-written times of JaxBench on v6e (`data/jaxbench_v6e.csv`)."""
+    rows: list[Row] = []
+    with (DATA / "jaxbench_v6e.csv").open() as file:
+        for line in csv.DictReader(file):
+            if line["status"] != "success":
+                continue
+            rows.append(
+                Row(
+                    suite="jaxbench",
+                    name=f"{line['workload'].split('_')[0]}.{line['variant']}",
+                    target="v6e",
+                    seconds=float(line["median_ms"]) / 1e3,
+                    problem=line["workload"],
+                    fields={"workload": line["workload"], "variant": line["variant"]},
+                )
+            )
+    return rows
+
+
+def sweep_rows() -> list[Row]:
+    """The matmul block sweep of jax's documentation on v5e (`data/matmul_sweep_v5e.csv`)."""
+    with (DATA / "matmul_sweep_v5e.csv").open() as file:
+        return [
+            Row(
+                suite="sweep",
+                name=f"{line['size']}.{line['blocks']}",
+                target="v5e",
+                seconds=float(line["ms"]) / 1e3,
+                problem=f"matmul {line['size']}",
+                fields={"size": line["size"], "blocks": line["blocks"]},
+            )
+            for line in csv.DictReader(file)
+        ]
+
+
+SUITES = {"tokamax": tokamax_rows, "jaxbench": jaxbench_rows, "sweep": sweep_rows}

@@ -1,0 +1,153 @@
+"""Prints how the clock compares with the published times whose programs the cache holds:
+
+    python table.py CACHE [--rows] [--suite SUITE]
+
+Beside it, on the same rows, the roofline (operations at peak, arguments and results at peak
+bandwidth) and, for programs without Pallas kernels, the compiler's own estimate.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from flops import operations
+from rows import SUITES, Row
+
+from maxkernel.schedule import ScalarOperand, ScheduleError, expected_error, simulate
+from maxkernel.targets import TARGETS, peak_rate
+from maxkernel.types import ProgramTime
+
+
+@dataclass(frozen=True)
+class Result:
+    """One row with its simulated time and the estimates beside it, in seconds."""
+
+    row: Row
+    program: ProgramTime
+    roofline: float
+    compiler: float | None
+
+    @property
+    def ratio(self) -> float:
+        return self.program.seconds / self.row.seconds
+
+    @property
+    def stall(self) -> float:
+        return sum(op.stall_cycles for op in self.program.ops) / self.program.cycles
+
+
+def evaluate(row: Row, archive: Path) -> Result:
+    """Simulates one packed dump. Raises ScheduleError."""
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+        facts = json.loads((Path(folder) / "facts.json").read_text())
+        operands = {
+            name: [
+                {int(index): ScalarOperand(tuple(shape), dtype, tuple(values))
+                 for index, (shape, dtype, values) in call.items()}
+                for call in calls
+            ]
+            for name, calls in facts["operands"].items()
+        }  # fmt: skip
+        target = TARGETS[row.target]
+        program = simulate(Path(folder), target, operands=operands)
+    size = facts["argument_bytes"] + facts["output_bytes"]
+    roofline = max(
+        operations(row) / peak_rate(target, "bfloat16"), size / target.hbm_bandwidth
+    )
+    estimate = facts["xla_cycles"] / target.clock_hz if not facts["kernels"] else None
+    return Result(row, program, roofline, estimate or None)
+
+
+def load(cache: Path, suites: Iterable[str]) -> list[Result]:
+    """Results of every row in the cache; rows that cannot be simulated are reported."""
+    results: list[Result] = []
+    for suite in suites:
+        for row in SUITES[suite]():
+            archive = cache / f"{row.key}.tar.gz"
+            if not archive.exists():
+                continue
+            try:
+                results.append(evaluate(row, archive))
+            except ScheduleError as error:
+                print(f"{row.target} {row.name}: {error.kind}: {error}", file=sys.stderr)
+    return results
+
+
+def summary(title: str, results: list[Result], estimate: Callable[[Result], float | None]) -> str:
+    """One line: n, geometric mean of the ratios, median, p90 and maximum error, Spearman."""
+    pairs = [(value, r.row.seconds) for r in results if (value := estimate(r)) is not None]
+    if not pairs:
+        return f"{title:42s} -"
+    ratios = [mine / true for mine, true in pairs]
+    errors = sorted(abs(ratio - 1) for ratio in ratios)
+    mean = math.exp(statistics.fmean(math.log(ratio) for ratio in ratios))
+    p90 = errors[min(len(errors) - 1, math.ceil(0.9 * len(errors)) - 1)]
+    rank = spearman(*zip(*pairs, strict=True)) if len(pairs) > 2 else float("nan")
+    return (
+        f"{title:42s} {len(pairs):4d} {mean:6.3f} {100 * statistics.median(errors):6.1f} % "
+        f"{100 * p90:6.1f} % {100 * errors[-1]:6.1f} %  {rank:.3f}"
+    )
+
+
+def spearman(mine: tuple[float, ...], true: tuple[float, ...]) -> float:
+    """Rank correlation, without correction for ties."""
+    def ranks(values: tuple[float, ...]) -> list[int]:
+        order = sorted(range(len(values)), key=values.__getitem__)
+        return sorted(range(len(values)), key=order.__getitem__)
+
+    a, b = ranks(mine), ranks(true)
+    n = len(a)
+    return 1 - 6 * sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) / (n * (n * n - 1))
+
+
+_ESTIMATES = (
+    ("clock", lambda r: r.program.seconds),
+    ("roofline", lambda r: r.roofline),
+    ("compiler's estimate", lambda r: r.compiler),
+)
+
+
+def report(results: list[Result]) -> None:
+    """The tables of docs/fidelity.md."""
+    print(f"{'':42s} {'n':>4s} {'geo':>6s} {'median':>8s} {'p90':>8s} {'max':>8s}  Spearman")
+    groups = sorted({(r.row.suite, r.row.target) for r in results})
+    for suite, target in groups:
+        mine = [r for r in results if (r.row.suite, r.row.target) == (suite, target)]
+        for split in ("fit", "test"):
+            half = [r for r in mine if r.row.split == split]
+            for label, estimate in _ESTIMATES:
+                print(summary(f"{suite} {target} {split} {label}", half, estimate))
+    for suite in sorted({r.row.suite for r in results}):
+        half = [r for r in results if r.row.suite == suite and r.row.split == "test"]
+        for label, estimate in _ESTIMATES:
+            print(summary(f"{suite} all test {label}", half, estimate))
+    inside = [abs(r.ratio - 1) <= expected_error(r.program) for r in results]
+    print(f"within its expected error: {sum(inside)} of {len(inside)}")
+
+
+def main() -> None:
+    arguments = sys.argv[1:]
+    suites = [arguments[arguments.index("--suite") + 1]] if "--suite" in arguments else SUITES
+    results = load(Path(arguments[0]), suites)
+    if "--rows" in arguments:
+        for r in sorted(results, key=lambda r: (r.row.suite, r.row.target, r.row.name)):
+            notes = "; ".join(r.program.assumptions)[:80]
+            print(
+                f"{r.row.target} {r.row.suite} {r.row.split:4s} {r.row.seconds * 1e3:9.3f} ms "
+                f"{r.ratio:6.3f} stall {100 * r.stall:3.0f} %  {r.row.name} "
+                f"{r.row.fields.get('desc', '')[:110]} {notes}"
+            )
+    report(results)
+
+
+if __name__ == "__main__":
+    main()

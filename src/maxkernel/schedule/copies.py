@@ -1,0 +1,142 @@
+"""DMA instructions: which memories they join, how contiguous they are, and what they copy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from maxkernel.schedule.text import Instruction, Memory, Operand, Register, Symbol
+
+STEP = 512
+"""Bytes of a step, the unit of contiguous pieces."""
+_SPACES = ("hbm", "vmem", "smem", "cmem")
+_CHAIN = 64
+
+
+class DmaSite(msgspec.Struct, frozen=True):
+    """A DMA instruction: where from, where to, and its place in the text."""
+
+    result: str
+    bundle: int
+    source: str
+    destination: str
+    label: str = ""
+    """The operand of the kernel that it reads or writes."""
+    owner: str = ""
+    """Name of the HLO op that a DMA of the top-level program belongs to."""
+
+    @property
+    def reads(self) -> bool:
+        return self.source == "hbm"
+
+    @property
+    def writes(self) -> bool:
+        return self.destination == "hbm"
+
+    @property
+    def name(self) -> str:
+        return self.label or f"{self.source} to {self.destination}"
+
+
+class Copies:
+    """Reads the DMA instructions of one program, given what defines each value."""
+
+    def __init__(self, definitions: Mapping[str, Instruction]) -> None:
+        self._definitions = definitions
+        self._owners: dict[str, str] = {}
+        self._spilled: dict[str, Operand] | None = None
+
+    def note_check(self, note: str) -> None:
+        """Learns from the comment of a bounds check which HLO op its DMA belongs to."""
+        copy = re.search(r"for %(\d+) = dma", note)
+        owner = re.search(r"hlo: ([\w.\-]+)", note)
+        if copy and owner:
+            self._owners[copy[1]] = owner[1]
+
+    def site(self, item: Instruction, bundle: int) -> tuple[DmaSite, tuple[str, str]] | None:
+        """The site of a DMA and the names of its two address operands; None if not understood."""
+        if item.op == "dma.general":
+            ends = ("src", "dst")
+            spaces = (self._space(item.named.get("src")), self._space(item.named.get("dst")))
+        else:
+            found = re.fullmatch(r"dma\.([a-z]+)_to_([a-z]+)", item.op)
+            if found is None:
+                return None
+            ends = spaces = (found[1], found[2])
+        outside = ends[0] if spaces[0] == "hbm" else ends[1]
+        owner = self._owners.get(item.result, "")
+        label = self._label(item.named.get(outside))
+        return DmaSite(item.result, bundle, *spaces, label, owner), ends
+
+    def piece(self, item: Instruction, site: DmaSite, value: Callable[[Operand], str]) -> str:
+        """Source of the bytes of a contiguous piece on the HBM side; 0 for a single piece."""
+        if item.op == "dma.general":
+            described = item.named.get("stridedescaddr")
+            inner, outer = (3, 0) if site.reads else (4, 1)
+            if described is None:
+                return "0"
+            return f"m.described_piece({value(described)}, {inner}, {outer})"
+        steps = item.named.get("steps_per_stride")
+        stride = item.named.get("src_stride" if site.reads else "dst_stride")
+        if steps is None or stride is None:
+            return "0"
+        piece = f"{value(steps)} * {STEP}"
+        return f"(0 if {value(stride)} * m.granule == {piece} else {piece})"
+
+    def _space(self, operand: Operand | None) -> str:
+        """The memory that an address points into, from the instruction that makes it."""
+        for item in self._makers(operand):
+            suffix = item.op.rsplit(".", 1)[-1]
+            if suffix in _SPACES:
+                return suffix
+        return "vmem"
+
+    def _label(self, operand: Operand | None) -> str:
+        """`input 0 bf16[256,8192]` for an address in an operand of the kernel."""
+        for item in self._makers(operand):
+            if item.op.startswith("inlined_call_operand"):
+                kind = re.search(r"kind: (\w+)", item.note)
+                shape = re.search(r"window shape is (\w+\[[\d,]*\])", item.note) or re.search(
+                    r"shape: (\w+\[[\d,]*\])", item.note
+                )
+                return f"{kind[1] if kind else 'operand'} {item.operands[0]} " + (
+                    shape[1] if shape else ""
+                )
+        return ""
+
+    def _makers(self, operand: Operand | None) -> list[Instruction]:
+        """The instructions from which an address is made, last one first."""
+        found: list[Instruction] = []
+        while isinstance(operand, Register) and len(found) < _CHAIN:
+            item = self._definitions.get(operand.name)
+            if item is None or item in found:
+                break
+            found.append(item)
+            operand = self._before(item)
+        return found
+
+    def _before(self, item: Instruction) -> Operand | None:
+        """The value that an instruction passes on: its first operand, or what was spilled."""
+        first = next(iter([*item.operands, *item.named.values()]), None)
+        slot = _spill_slot(first) if item.op == "sld" else ""
+        return self._spills().get(slot) if slot else first
+
+    def _spills(self) -> dict[str, Operand]:
+        """What the program stores to each spill slot."""
+        if self._spilled is None:
+            stores = [item for item in self._definitions.values()
+                      if item.op == "sst" and len(item.operands) > 1]  # fmt: skip
+            self._spilled = {
+                slot: item.operands[1] for item in stores if (slot := _spill_slot(item.operands[0]))
+            }
+        return self._spilled
+
+
+def _spill_slot(operand: Operand | None) -> str:
+    if isinstance(operand, Memory) and len(operand.terms) == 1:
+        term = operand.terms[0]
+        if isinstance(term, Symbol) and term.allocation.endswith("_spill"):
+            return term.allocation
+    return ""

@@ -1,0 +1,87 @@
+"""The digest names the right bottleneck, in few lines."""
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from maxkernel.schedule import digest, simulate
+from maxkernel.schedule.explain import unit_use
+from maxkernel.targets import TARGETS
+from maxkernel.types import CopyTime, OpTime, ProgramTime
+
+DATA = Path(__file__).parent / "data"
+
+
+def simulated(tmp_path: Path, name: str) -> ProgramTime:
+    with tarfile.open(DATA / f"{name}.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    return simulate(tmp_path, TARGETS[name.split("-")[0]])
+
+
+def program(**fields: object) -> ProgramTime:
+    """A v6e program of one kernel that takes a million cycles."""
+    clock = TARGETS["v6e"].clock_hz
+    values = {"stall_cycles": 0.0, **fields}
+    op = OpTime("k.1", "kernel", 1, 1e6 / clock, 1e6, **values)  # type: ignore[arg-type]
+    return ProgramTime("v6e", op.seconds, op.cycles, (op,), clock)
+
+
+def sentence(result: ProgramTime) -> str:
+    text = " ".join(line.strip() for line in digest(result))
+    return text[text.index("bottleneck:") : text.index("ops (time")]
+
+
+def test_regions_add_up_and_tell_steps_from_branches(tmp_path: Path) -> None:
+    kernel = next(op for op in simulated(tmp_path, "v6e-matmul").ops if op.kind == "kernel")
+    assert sum(region.cycles for region in kernel.regions) == pytest.approx(kernel.cycles, rel=0.01)
+    names = {region.name for region in kernel.regions}
+    assert {"every step (64)", "branch in 16 of 64 steps", "outside the loop"} <= names
+    body = max(kernel.regions, key=lambda region: region.units.get("matmul", 0))
+    assert body.executions == 64
+    assert sum(region.stall_cycles for region in kernel.regions) == pytest.approx(
+        kernel.stall_cycles
+    )
+
+
+def test_copies_name_the_operand_and_its_block(tmp_path: Path) -> None:
+    kernel = next(op for op in simulated(tmp_path, "v6e-matmul").ops if op.kind == "kernel")
+    copies = {copy.name: copy for copy in kernel.copies}
+    assert set(copies) == {f"input {i} bf16[256,256]" for i in (0, 1)} | {"output 2 bf16[256,256]"}
+    assert copies["input 0 bf16[256,256]"].count == 64
+    assert copies["output 2 bf16[256,256]"].bytes == 2 * 2**20
+    assert kernel.needed_bytes == 3 * 2 * 2**20
+
+
+def test_digest_is_short_and_complete(tmp_path: Path) -> None:
+    lines = digest(simulated(tmp_path, "v6e-matmul"))
+    assert len(lines) <= 60 and all(len(line) <= 120 for line in lines)
+    text = "\n".join(lines)
+    for part in ("expected error", "bottleneck: matmul.1", "every step (64)", "input 1 bf16"):
+        assert part in text
+
+
+def test_a_full_memory_is_told_from_late_copies_and_from_rereading() -> None:
+    moved = 0.95 * 1394e9 * (1e6 / 1.75e9)
+    copy = (CopyTime("input 0 bf16[8,128]", "hbm", "vmem", 1, moved, 1, 6e5),)
+    busy = {"stall_cycles": 6e5, "copies": copy}
+    full = sentence(program(read_bytes=moved, needed_bytes=moved, **busy))
+    twice = sentence(program(read_bytes=moved, needed_bytes=moved / 4, **busy))
+    late = sentence(program(read_bytes=moved / 10, needed_bytes=moved / 10, **busy))
+    assert "HBM is busy" in full and "mostly for input 0 bf16[8,128]" in full
+    assert "read each block once" in twice
+    assert "start too late" in late and "saves at most 60 %" in late
+
+
+def test_units_spills_and_latency_are_told_apart() -> None:
+    matmul = sentence(program(units={"matmul": 230_000, "mxu": 500_000}))
+    stores = sentence(program(units={"store": 1_900_000, "load": 100_000, "spill": 900_000}))
+    latency = sentence(program(units={"valu": 400_000}))
+    assert "limited by the matrix units, 92 % busy" in matmul and "saves at most 0 %" in matmul
+    assert "VMEM stores, 95 % busy" in stores and "register spills" in stores
+    assert "independent work" in latency
+
+
+def test_unit_use_is_a_share_of_slots() -> None:
+    use = unit_use({"valu": 200, "load": 150, "eup": 100}, 100, "v6e")
+    assert use == {"valu": 0.75, "load": 0.5, "eup": 1.0}
