@@ -6,7 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from maxkernel.engineers.builtin.matmul.match import MatmulProgram, Operand
+from maxkernel.engineers.builtin.matmul.match import MatmulProgram
+from maxkernel.engineers.builtin.operands import Operand
 from maxkernel.engineers.builtin.text import Names
 
 Where = Literal["lhs", "rhs", "tile", "wide"]

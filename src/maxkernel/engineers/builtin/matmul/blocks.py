@@ -95,7 +95,7 @@ def side_bytes(matmul: MatmulProgram, side: str) -> int:
 def result_bytes(matmul: MatmulProgram) -> int:
     """Bytes per element of the result's space that move: residuals in, results out."""
     size = sum(itemsize(o.use.dtype) for o in matmul.operands if o.role == "full")
-    return size + sum(itemsize(out.dtype) for out, role in matmul.outputs if role == "full")
+    return size + sum(itemsize(r.dtype) for r in matmul.results if r.role == "full")
 
 
 def _timed(

@@ -27,7 +27,7 @@ def whole_depth(
     scope = epilogue_scope(matmul, "tile", args, names, module)
     scope.known[matmul.term] = Code(names.new("product"))
     outputs = _stores(matmul, results)
-    before += chunks.hoisted(scope, [o.term for o in outputs], frozenset(matmul.rows))
+    before += chunks.hoisted(scope, [o.term for o in outputs], frozenset(matmul.space.rows))
     inner += [f"{scope.known[matmul.term].text} = {product}", *chunks.stores(scope, outputs, 8)]
     lines = [
         *_head(refs, ["chunk_rows"], "One block of the result, a few rows at a time."),
@@ -47,7 +47,7 @@ def accumulated(
     scope = epilogue_scope(matmul, "tile", args, names, module)
     total = scope.known[matmul.term] = Code(names.new("product"))
     outputs = _stores(matmul, results)
-    fixed = chunks.hoisted(scope, [o.term for o in outputs], frozenset(matmul.rows))
+    fixed = chunks.hoisted(scope, [o.term for o in outputs], frozenset(matmul.space.rows))
     last = [
         *inner,
         f"{total.text} = {product}",
@@ -95,7 +95,7 @@ def whole_rows(
     tile = epilogue_scope(matmul, "tile", args, names, module)
     tile.known[matmul.term] = Code(names.new("product"))
     gather = [chunks.Store("wide_ref", cut, "float32", "rows, columns")]
-    moving = frozenset(matmul.rows)
+    moving = frozenset(matmul.space.rows)
     before += chunks.hoisted(tile, [cut], moving)
     inner += [f"{tile.known[matmul.term].text} = {product}", *chunks.stores(tile, gather, 8)]
     wide = epilogue_scope(matmul, "wide", args, names, module)
@@ -132,8 +132,8 @@ def _refs(args: Sequence[Argument], results: Sequence[str]) -> list[str]:
 
 def _stores(matmul: MatmulProgram, results: Sequence[str]) -> list[chunks.Store]:
     return [
-        chunks.Store(f"{name}_ref", out.term, out.dtype)
-        for name, (out, _) in zip(results, matmul.outputs, strict=True)
+        chunks.Store(f"{name}_ref", result.term, result.dtype)
+        for name, result in zip(results, matmul.results, strict=True)
     ]
 
 

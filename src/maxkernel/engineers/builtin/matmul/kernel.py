@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxkernel.engineers.builtin.matmul.arguments import Argument, Where
-from maxkernel.engineers.builtin.matmul.match import MatmulProgram, Operand, Role
+from maxkernel.engineers.builtin.matmul.match import MatmulProgram
 from maxkernel.engineers.builtin.module import Shapes
+from maxkernel.engineers.builtin.operands import Operand, Role, Space, as_block
 from maxkernel.engineers.builtin.text import call, doc, sequence
 from maxkernel.types import TunableSpace
 
@@ -63,23 +64,29 @@ class Call:
     results: list[str]
     layout: Layout
     tunables: TunableSpace
+    after: Sequence[str]
+    """Statements after the kernel."""
+    returned: Sequence[str]
     bound: Sequence[str]
     """Keyword arguments of the body, as `name=value`."""
     scratch: Sequence[str] = ()
-    prepare: Sequence[str] = ()
-    """Statements after the sizes are known."""
 
 
 def kernel_text(c: Call) -> str:
     """The function `kernel`."""
     defaults = [f"{name}={choices[0]}" for name, choices in c.tunables.items()]
+    taken = [
+        as_block(a.operand, _space(c, a.where), _SIZES[a.where], a.array, c.shapes) for a in c.args
+    ]
     lines = [
         call("kernel", [*c.arguments, "*", *defaults], 0, "def ", ":"),
         doc(_summary(c.layout), 4),
-        *(f"    {line}" for line in (*_sizes(c), *c.prepare)),
+        *(f"    {line}" for line in _sizes(c)),
+        *(f"    {line}" for lines, _ in taken for line in lines),
         *(f"    {line}".rstrip() for line in _walk(c)),
-        _call(c),
-        f"    return {', '.join(_restored(c, i) for i in range(len(c.results)))}",
+        _call(c, [text for _, text in taken]),
+        *(f"    {line}" for line in c.after),
+        f"    return {', '.join(c.returned)}",
     ]
     return "\n".join(lines)
 
@@ -120,7 +127,7 @@ def _walk(c: Call) -> list[str]:
     ]
 
 
-def _call(c: Call) -> str:
+def _call(c: Call, taken: Sequence[str]) -> str:
     grid = ["pl.cdiv(m, block_m)", "steps" if c.layout.back_and_forth else "pl.cdiv(n, block_n)"]
     meaning = ['"parallel"', '"arbitrary"' if c.layout.wide else '"parallel"']
     if c.layout.depth:
@@ -130,8 +137,8 @@ def _call(c: Call) -> str:
         grid.insert(0, "batch")
         meaning.insert(0, '"parallel"')
     specs = [_spec(c, a.operand, a.where) for a in c.args]
-    outs = [_out_spec(c, role) for _, role in c.matmul.outputs]
-    types = [_out_type(c, out.dtype, role) for out, role in c.matmul.outputs]
+    outs = [_out_spec(c, r.role) for r in c.matmul.results]
+    types = [_out_type(c, r.dtype, r.role) for r in c.matmul.results]
     single = len(c.results) == 1
     pieces = [
         f"functools.partial(body, {', '.join(c.bound)})",
@@ -146,8 +153,11 @@ def _call(c: Call) -> str:
     limit = "vmem_limit_bytes=VMEM_LIMIT_BYTES"
     pieces.append(call("pltpu.CompilerParams", [semantics, limit], 8, "compiler_params="))
     run = call("pl.pallas_call", pieces, 4, f"{', '.join(c.results)} = ")
-    shaped = [_shaped(c, a) for a in c.args]
-    return run.removesuffix("    )") + call(")", shaped, 4)
+    return run.removesuffix("    )") + call(")", taken, 4)
+
+
+def _space(c: Call, where: Where) -> Space:
+    return {"lhs": c.matmul.lhs.space, "rhs": c.matmul.rhs.space}.get(where, c.matmul.space)
 
 
 def _out_spec(c: Call, role: Role) -> str:
@@ -184,49 +194,8 @@ def _lambda(c: Call) -> str:
     return f"lambda {', '.join([*batch, 'i', 'j', *depth])}"
 
 
-def _shape(c: Call, operand: Operand, where: Where) -> str:
-    rows, cols = _SIZES[where]
-    parts = [
-        rows if operand.role in ("full", "row") else "1",
-        cols if operand.role in ("full", "col") else "1",
-    ]
-    if operand.flipped:
-        parts.reverse()
-    if c.matmul.batch and operand.role != "scalar":
-        parts.insert(0, "batch" if operand.batched else "1")
-    return f"({', '.join(parts)})"
-
-
-def _shaped(c: Call, argument: Argument) -> str:
-    """One argument of the call: the input reshaped to its two (or three) dimensions."""
-    operand, use = argument.operand, argument.operand.use
-    cast = ""
-    if operand.role == "scalar":
-        cast = ".astype(jnp.int32)" if "int" in use.dtype else ".astype(jnp.float32)"
-    elif use.dtype == "bool":
-        cast = ".astype(jnp.int8)"
-    if not cast and all(len(d) == 1 for d in use.dims) and len(use.dims) == _rank(c, operand):
-        return argument.array
-    return f"{argument.array}{cast}.reshape{_shape(c, operand, argument.where)}"
-
-
-def _rank(c: Call, operand: Operand) -> int:
-    """Dimensions of an input that needs no reshape; 0 when it always does."""
-    return (3 if c.matmul.batch else 2) if operand.role == "full" else 0
-
-
 def _out_type(c: Call, dtype: str, role: Role) -> str:
-    use = c.args[0].operand.use
-    shape = _shape(c, Operand(-1, use, role, False, True), "tile")
+    batch = "batch, " if c.matmul.batch else ""
+    shape = f"({batch}m, {'n' if role == 'full' else '1'})"
     same = next((a.array for a in c.args if a.operand.use.dtype == dtype), None)
-    kind = f"{same}.dtype" if same else f"jnp.{dtype}"
-    return f"jax.ShapeDtypeStruct({shape}, {kind})"
-
-
-def _restored(c: Call, index: int) -> str:
-    out, role = c.matmul.outputs[index]
-    name = c.results[index]
-    rank = 3 if c.matmul.batch else 2
-    if role == "full" and len(out.dims) == rank and all(len(d) == 1 for d in out.dims):
-        return name
-    return f"{name}.reshape({c.shapes.shape(out.dims)})"
+    return f"jax.ShapeDtypeStruct({shape}, {f'{same}.dtype' if same else f'jnp.{dtype}'})"

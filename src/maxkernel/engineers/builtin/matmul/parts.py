@@ -101,7 +101,8 @@ def epilogue_scope(
         slices = "..." if operand.role == "col" else "rows, :"
         return chunks.loaded(f"{argument.ref}[{slices}]", operand.use.dtype)
 
-    return _scope(matmul, (matmul.rows, matmul.cols), load, names, module, where == "wide")
+    space = (matmul.space.rows, matmul.space.cols)
+    return _scope(matmul, space, load, names, module, where == "wide")
 
 
 def _scope(
@@ -113,7 +114,7 @@ def _scope(
     wide: bool = False,
 ) -> Scope:
     def iota(over: Dim) -> Code:
-        if over == matmul.cols:
+        if over == matmul.space.cols:
             if wide:
                 return Code("jax.lax.broadcasted_iota(jnp.int32, (1, n), 1)")
             first = "jax.lax.broadcasted_iota(jnp.int32, (1, block_n), 1)"
@@ -121,7 +122,7 @@ def _scope(
         raise Unsupported("an index other than the column's")
 
     def size(over: Dim) -> Code:
-        if over == matmul.cols:
+        if over == matmul.space.cols:
             return Code("n")
         raise Unsupported("a size other than the row's")
 

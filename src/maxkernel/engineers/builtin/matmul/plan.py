@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from maxkernel.engineers.builtin.axes import Unsupported
+from maxkernel.engineers.builtin.glue import finish
 from maxkernel.engineers.builtin.matmul import bodies
 from maxkernel.engineers.builtin.matmul.arguments import arguments
 from maxkernel.engineers.builtin.matmul.blocks import Strategy, rank, tunables
@@ -49,7 +50,7 @@ def plans(info: TaskInfo, program: Program, target: Target) -> list[Plan]:
 
 def applicable(matmul: MatmulProgram) -> list[Strategy]:
     """Strategies that are correct for this epilogue."""
-    if row_statistics(matmul) or any(role == "row" for _, role in matmul.outputs):
+    if row_statistics(matmul) or any(r.role == "row" for r in matmul.results):
         return ["rows"]
     return ["depth", "accumulate"]
 
@@ -60,7 +61,7 @@ def row_statistics(matmul: MatmulProgram) -> list[int]:
     return [
         t
         for t in matmul.epilogue
-        if program[t].op in REDUCTIONS and not program[t].axes & set(matmul.cols)
+        if program[t].op in REDUCTIONS and not program[t].axes & set(matmul.space.cols)
     ]
 
 
@@ -76,14 +77,14 @@ def cut_of(matmul: MatmulProgram) -> int:
     for t in epilogue:
         if t in row_statistics(matmul) or late & set(program[t].args):
             late.add(t)
-    full = set(matmul.rows) | set(matmul.batch)
+    full = set(matmul.space.rows) | set(matmul.batch)
     frontier = {
         a
         for t in late
         for a in program[t].args
-        if a not in late and program[a].axes & full and program[a].axes & set(matmul.cols)
+        if a not in late and program[a].axes & full and program[a].axes & set(matmul.space.cols)
     }
-    frontier |= {out.term for out, _ in matmul.outputs if out.term not in late}
+    frontier |= {r.term for r in matmul.results if r.term not in late}
     return frontier.pop() if len(frontier) == 1 else matmul.term
 
 
@@ -102,10 +103,10 @@ def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> s
     names = Names(TAKEN)
     parameter_names = parameters(info, names)
     arrays = tuple(array_names(info, parameter_names))
-    single = len(matmul.outputs) == 1
-    results = ["out"] if single else [f"out_{i}" for i in range(len(matmul.outputs))]
+    single = len(matmul.results) == 1
+    results = ["out"] if single else [f"out_{i}" for i in range(len(matmul.results))]
     module = Module("Matrix product with fused epilogue.", _STORIES[strategy], space)
-    roots = [out.term for out, _ in matmul.outputs]
+    roots = [r.term for r in matmul.results]
     bound, scratch = ["chunk_rows=chunk_rows"], list[str]()
     if strategy == "rows":
         cut = cut_of(matmul)
@@ -130,14 +131,15 @@ def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> s
         f"{limit} * 2**20",
         "two buffers per block, and a chunk",
     )
+    everything = [program.input(t) for t in program.live() if program[t].op == "input"]
+    dot = matmul.dot
+    shapes = Shapes(program, tuple(everything), arrays, dot.lhs_batch + dot.lhs_free + dot.rhs_free)
+    after, returned = finish(program, matmul.region, results, shapes, names, module)
     the_call = Call(
         matmul=matmul,
-        shapes=Shapes(
-            program,
-            tuple(a.operand.use for a in args),
-            arrays,
-            matmul.dot.lhs_batch + matmul.dot.lhs_free + matmul.dot.rhs_free,
-        ),
+        shapes=shapes,
+        after=after,
+        returned=returned,
         arguments=parameter_names,
         args=args,
         results=results,

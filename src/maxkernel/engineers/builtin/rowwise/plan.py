@@ -11,7 +11,7 @@ from maxkernel.engineers.builtin.costs import (
 )
 from maxkernel.engineers.builtin.rowwise.emit import resident_module
 from maxkernel.engineers.builtin.rowwise.match import RowProgram, match
-from maxkernel.engineers.builtin.terms import Program
+from maxkernel.engineers.builtin.terms import REDUCTIONS, Program
 from maxkernel.targets import Target
 from maxkernel.types import Plan, TaskInfo, TunableSpace
 
@@ -82,7 +82,7 @@ def _row_bytes(rows: RowProgram) -> float:
     _, cols = rows.shape
     size = 0.0
     for role, dtype in [(o.role, o.use.dtype) for o in rows.operands] + [
-        (role, out.dtype) for out, role in rows.outputs
+        (r.role, r.dtype) for r in rows.results
     ]:
         size += itemsize(dtype) * {"full": cols, "row": 128, "col": 0, "scalar": 0}[role]
     return size
@@ -93,8 +93,9 @@ def _estimate(rows: RowProgram, target: Target) -> tuple[float, float]:
     count, cols = rows.shape
     moved = count * _row_bytes(rows)
     program = rows.program
-    full = [t for t in program.live() if rows.role(program[t].axes) == "full"]
-    sums = [t for t in program.live() if program[t].op in ("sum", "mean", "amax", "amin")]
+    terms = rows.region.terms
+    full = [t for t in terms if rows.space.role(program[t].axes) == "full"]
+    sums = [t for t in terms if program[t].op in REDUCTIONS]
     cycles = vector_cycles(program, [*full, *sums], count * cols)
     steps = count * _row_bytes(rows) / (4 * BLOCK_BYTES)
     return memory_seconds(moved, target) + steps * STEP_SECONDS, cycles / target.clock_hz

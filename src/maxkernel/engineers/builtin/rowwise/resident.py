@@ -18,10 +18,10 @@ def body(rows: RowProgram, arrays: tuple[str, ...], results: list[str], module: 
     out_refs = [f"{name}_ref" for name in results]
     scope = row_scope(rows, arrays, Names([*refs, *out_refs, "cols", *chunks.TAKEN]), module)
     outputs = [
-        chunks.Store(ref, out.term, out.dtype)
-        for ref, (out, _) in zip(out_refs, rows.outputs, strict=True)
+        chunks.Store(ref, result.term, result.dtype)
+        for ref, result in zip(out_refs, rows.results, strict=True)
     ]
-    before = chunks.hoisted(scope, [o.term for o in outputs], frozenset(rows.rows))
+    before = chunks.hoisted(scope, [o.term for o in outputs], frozenset(rows.space.rows))
     inner = chunks.stores(scope, outputs, 8)
     uses_cols = any(re.search(r"\bcols\b", line) for line in [*before, *inner])
     lines = [
@@ -45,23 +45,24 @@ def row_scope(rows: RowProgram, arrays: tuple[str, ...], names: Names, module: M
         return Code(text) if operand.role == "scalar" else chunks.loaded(text, operand.use.dtype)
 
     def iota(over: Dim) -> Code:
-        if over != rows.cols:
+        if over != rows.space.cols:
             raise Unsupported("an index along rows")
         return Code("jax.lax.broadcasted_iota(jnp.int32, (1, cols), 1)")
 
     def size(over: Dim) -> Code:
-        if over != rows.cols:
+        if over != rows.space.cols:
             raise Unsupported("a size other than the row's")
         return Code("cols")
 
     return Scope(
         program=rows.program,
-        rows=frozenset(rows.rows),
-        cols=rows.cols,
+        rows=frozenset(rows.space.rows),
+        cols=rows.space.cols,
         load=load,
         iota=iota,
         size=size,
         names=names,
         helpers=module.helpers,
         constants=module.constants,
+        narrow=all(o.use.dtype != "float32" for o in rows.operands if o.role == "full"),
     )
