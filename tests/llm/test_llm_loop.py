@@ -16,9 +16,8 @@ from maxkernel.engineers.llm import (
     LlmBudget,
     Patience,
     calls_of,
-    llm_team,
-    record_into,
     spent_by,
+    team_for_run,
 )
 from maxkernel.modes import Finish, run_auto
 from maxkernel.search import Context
@@ -65,15 +64,13 @@ def drive(bench, tmp_path_factory) -> Callable[..., Run]:
             )
         with (
             run,
-            llm_team(
+            team_for_run(
                 {"planner": [model], "implementer": [model], "debugger": [model]},
-                settings=bench.settings,
-                record=record_into(run),
+                run,
+                bench.judge,
+                bench.prepared,
+                bench.settings,
                 budget=llm_budget,
-                spent=spent_by(calls_of(run)),
-                prepared=bench.prepared,
-                archive=run,
-                judge=bench.judge,
                 replay=replay,
                 patience=Patience(backoff=0.01),
             ) as llm,

@@ -18,6 +18,7 @@ from maxkernel.engineers.llm import (
     calls_of,
     parse_model,
     read_traffic,
+    readable,
     record_into,
     spent_by,
     write_traffic,
@@ -147,6 +148,16 @@ def test_the_run_file_keeps_every_call(server, tmp_path):
         assert calls_of(run) == calls
         assert spent_by(calls_of(run)) == spent
     assert [bool(call.error) for call in calls] == [True, False]
+
+
+def test_a_call_is_readable(server):
+    server.script(Status(500), Say("no code"), GOOD)
+    one = Asker(notation(server, "openai"))
+    one.ask()
+    failed, wrong, good = map(readable, one.calls)
+    assert "implementer asks openai:gpt-4.1" in failed and "--- failed\nserver:" in failed
+    assert "--- instructions\nYou write kernels." in wrong and "--- answer\nno code" in wrong
+    assert "--- model\nno code" in good and "100 tokens in, 20 out, $0.0004" in good
 
 
 def test_files_that_are_no_traffic_are_refused(tmp_path):

@@ -125,6 +125,27 @@ def test_the_planner_hears_what_was_tried_and_sees_the_best(scene):
         assert part in told
 
 
+def test_the_planner_sees_the_latest_kernel_beside_the_best(scene):
+    one = scene(Say(json.dumps([IDEA])))
+    slow = GOOD.replace('"block_rows": (256, 512)', '"block_rows": (8, 16)')
+    fast, late = one.keep(GOOD), one.keep(slow, move="refine")
+    history = tuple(
+        Outcome(Plan("rowwise", name, ""), design, e.time.seconds, 1.0)
+        for name, design, e in (("fast one", 1, fast), ("slow one", 2, late))
+    )
+    one.team.planner.plan(one.info, TARGET, history)
+    told = one.asked()
+    assert told.index("The best kernel so far: design 1") < told.index("The latest kernel")
+    assert "(8, 16)" in told
+
+
+@pytest.mark.parametrize("wrong", [{"strategy": " "}, {"strategy": None}])
+def test_plans_without_a_name_are_sent_back(scene, wrong):
+    one = scene(Say(json.dumps([IDEA | wrong])), Say(json.dumps([IDEA | {"speedup": -1}])))
+    plan = one.team.planner.plan(one.info, TARGET, ())[1]
+    assert plan.strategy == IDEA["strategy"] and plan.expected_seconds is None
+
+
 def test_the_planner_may_not_repeat_itself(scene):
     one = scene(Say(json.dumps([IDEA])), Say(json.dumps([IDEA | {"strategy": "another"}])))
     history = (Outcome(Plan("rowwise", IDEA["strategy"], ""), None, None, None, failure="x"),)

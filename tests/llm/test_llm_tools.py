@@ -7,10 +7,12 @@ from collections.abc import Iterator
 import pytest
 from kernels import GOOD, MISALIGNED, WRONG_NUMBERS
 
-from maxkernel.engineers.llm import TOOLS, Toolbox
-from maxkernel.engineers.llm.tools import ANSWER, REPEATS
+from maxkernel.engineers.llm import TOOLS, Toolbox, team_for_run
+from maxkernel.engineers.llm.calls import tool_evaluations
+from maxkernel.engineers.llm.tools import ANSWER, EVALUATIONS, REPEATS
 from maxkernel.knowledge import Library, open_library
-from maxkernel.types import Candidate, Design, Plan
+from maxkernel.store import RunFile, RunHeader
+from maxkernel.types import Budget, Candidate, Design, Plan
 
 
 class Memory:
@@ -68,6 +70,19 @@ def test_evaluations_are_bounded_and_known_ones_are_free(box):
     box.compile_kernel(MISALIGNED)
     assert "No evaluations are left" in box.compile_kernel(GOOD + "\n")
     assert "check passes" in box.check_numerics(GOOD, {"block_rows": 256})
+
+
+def test_a_run_remembers_what_tools_had_judged(bench, tmp_path):
+    header = RunHeader("r", bench.prepared.task, "v6e", "auto", Budget(), {}, 0.0)
+    with RunFile.create(tmp_path / "run", header) as run:
+        for _ in range(2):
+            with team_for_run({}, run, bench.judge, bench.prepared, bench.settings) as llm:
+                llm.toolbox.compile_kernel(MISALIGNED)
+        assert tool_evaluations(run) == 2
+        for n in range(EVALUATIONS - 2):
+            run.event("tool evaluation", candidate=str(n))
+        with team_for_run({}, run, bench.judge, bench.prepared, bench.settings) as llm:
+            assert "No evaluations are left" in llm.toolbox.compile_kernel(GOOD)
 
 
 def test_constants_are_tuned(box):

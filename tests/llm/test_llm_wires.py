@@ -9,7 +9,7 @@ import pytest
 from fake_llm_server import Disconnect, Say, Status, Use
 from llm_helpers import CODE, GOOD, KEY, WIRES, Asker, notation
 
-from maxkernel.engineers.roles import NoAnswer
+from maxkernel.engineers.roles import BudgetSpent, NoAnswer
 from maxkernel.errors import EnvironmentFault
 
 ALL = (*WIRES, "url", "ollama")
@@ -100,6 +100,14 @@ def test_a_refused_key_puts_the_model_out(server, wire):
     with pytest.raises(EnvironmentFault, match="no model is left"):
         one.ask()
     assert len(server.requests) == 1
+
+
+def test_a_key_that_stops_working_ends_the_budget_not_the_program(server):
+    server.script(GOOD, Status(402, "credit is used up"))
+    one = Asker(notation(server, "openai"))
+    assert one.ask() == CODE
+    with pytest.raises(BudgetSpent, match="no model is left for the implementer"):
+        one.ask()
 
 
 def test_another_model_takes_over_and_stays(server):

@@ -9,6 +9,7 @@ from maxkernel.engineers.llm.budget import Spent as Spent
 from maxkernel.engineers.llm.calls import Call as Call
 from maxkernel.engineers.llm.calls import calls_of as calls_of
 from maxkernel.engineers.llm.calls import read_traffic as read_traffic
+from maxkernel.engineers.llm.calls import readable as readable
 from maxkernel.engineers.llm.calls import record_into as record_into
 from maxkernel.engineers.llm.calls import spent_by as spent_by
 from maxkernel.engineers.llm.calls import write_traffic as write_traffic
@@ -26,5 +27,6 @@ from maxkernel.engineers.llm.staff import ROLES as ROLES
 from maxkernel.engineers.llm.staff import LlmTeam as LlmTeam
 from maxkernel.engineers.llm.staff import llm_team as llm_team
 from maxkernel.engineers.llm.staff import probe as probe
+from maxkernel.engineers.llm.staff import team_for_run as team_for_run
 from maxkernel.engineers.llm.tools import TOOLS as TOOLS
 from maxkernel.engineers.llm.tools import Toolbox as Toolbox

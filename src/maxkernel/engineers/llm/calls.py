@@ -18,6 +18,8 @@ from maxkernel.store import RunFile
 
 EVENT = "call"
 """Kind of the run file's events that hold calls."""
+TOOL_EVENT = "tool evaluation"
+"""Kind of those that count what tools had judged."""
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 _SECRET_LENGTH = 8
@@ -103,6 +105,24 @@ def _append(run: RunFile, call: Call) -> None:
 def calls_of(run: RunFile) -> list[Call]:
     """All calls of a run, oldest first."""
     return [msgspec.convert(event.body, Call) for event in run.events() if event.kind == EVENT]
+
+
+def tool_evaluations(run: RunFile) -> int:
+    """How many evaluations tools have caused in a run so far."""
+    return sum(event.kind == TOOL_EVENT for event in run.events())
+
+
+def readable(call: Call) -> str:
+    """A call for people: everything that was said, in order, and what it cost."""
+    cost = "price unknown" if call.cost is None else f"${call.cost:.4f}"
+    about = "about " if call.estimated else ""
+    lines = [
+        f"=== {call.role} asks {call.model} ({about}{call.input_tokens} tokens in, "
+        f"{call.output_tokens} out, {cost}, {call.seconds:.1f} s)"
+    ]
+    lines += [f"--- {part['by']}\n{part['text']}" for part in json.loads(call.request)]
+    lines.append(f"--- failed\n{call.error}" if call.error else f"--- answer\n{call.text}")
+    return "\n".join(lines)
 
 
 def write_traffic(path: Path, calls: Iterable[Call]) -> None:

@@ -20,7 +20,7 @@ from maxkernel.engineers.llm.question import (
     Unusable,
 )
 from maxkernel.engineers.llm.robust import DEFAULT_PATIENCE, Patience, Troubles
-from maxkernel.engineers.roles import NoAnswer
+from maxkernel.engineers.roles import BudgetSpent, NoAnswer
 from maxkernel.errors import EnvironmentFault
 
 if TYPE_CHECKING:
@@ -50,18 +50,22 @@ class Desk:
         self._out: dict[ModelSpec, str] = {}
         self._running: set[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = set()
         self._stopped = False
+        self._answered = False
         self._lock = threading.Lock()
 
     def ask(self, question: Question[T]) -> T:
         """The answer of the role's next model, or of another one when that one is out.
 
-        Raises BudgetSpent when the budget forbids another request, NoAnswer when no model gives
-        a usable answer, EnvironmentFault when none of the role's models can be asked at all.
+        Raises BudgetSpent when the budget forbids another request or every model of the role has
+        gone out for good, NoAnswer when none gives a usable answer, EnvironmentFault when none of
+        them could ever be asked.
         """
         problems: list[str] = []
         for spec in self._queue(question.role):
             try:
-                return self._ask(question, spec)
+                answer = self._ask(question, spec)
+                self._answered = True
+                return answer
             except Unusable as fault:
                 self.troubles.note(fault.kind)
                 problems.append(f"{spec}: {fault}")
@@ -70,11 +74,10 @@ class Desk:
             except EnvironmentFault as fault:
                 problems.append(fault.message)
                 self._out[spec] = fault.message
-        if problems and all(spec in self._out for spec in self._models[question.role]):
-            raise EnvironmentFault(
-                f"no model is left for the {question.role}: {'; '.join(problems)}",
-                "check the key and the name with `maxkernel doctor`",
-            )
+        if all(spec in self._out for spec in self._models[question.role]):
+            text = f"no model is left for the {question.role}: {'; '.join(problems)}"
+            advice = "check keys, names and credit with `maxkernel doctor`"
+            raise BudgetSpent(text, advice) if self._answered else EnvironmentFault(text, advice)
         raise NoAnswer(f"the {question.role} has no answer: {'; '.join(problems)}")
 
     def stop(self) -> None:

@@ -26,8 +26,8 @@ PLANS = 4
 """Plans per answer."""
 KEPT_OF_MENU = 3, 4
 """Share of the strategy menu that is shown: another part each time, so that ideas differ."""
-SOURCE_SHARE = 0.3
-"""Part of the room that the best kernel's source may take."""
+SOURCE_SHARE = 0.25
+"""Part of the room that the source of the best kernel may take, and that of the latest one."""
 
 BY_MODEL = "model"
 """Value of a plan's option `by` that tells a model's plans from the built-in engineer's."""
@@ -59,14 +59,16 @@ class LlmPlanner:
 
         def parse(text: str) -> list[Plan]:
             ideas = json_of(text, list[Idea])
-            plans = [self._plan(idea, known_seconds) for idea in ideas]
+            if any(not idea.strategy.strip() for idea in ideas):
+                raise BadAnswer("schema", "every plan needs a name in `strategy`.")
+            plans = [self._plan(idea, baseline) for idea in ideas]
             new = [p for p in plans if (p.strategy.casefold(), p.options.get("base")) not in known]
             if ideas and not new:
                 raise BadAnswer("loop", "all of these were tried. Propose plans that differ.")
             return new[:PLANS]
 
         prepared = self._place.prepared
-        known_seconds = prepared.baseline.seconds if prepared else None
+        baseline = prepared.baseline.seconds if prepared else None
         question = Question(
             role="planner",
             instructions=self._place.instructions("planner"),
@@ -92,7 +94,8 @@ class LlmPlanner:
             options["keep"] = idea.keep
         if self._place.design(idea.base) is not None and idea.base is not None:
             options["base"] = idea.base
-        expected = baseline / idea.speedup if baseline and idea.speedup else None
+        sensible = idea.speedup is not None and idea.speedup > 0
+        expected = baseline / idea.speedup if baseline and idea.speedup and sensible else None
         return Plan(idea.family, idea.strategy.strip(), idea.reason, options, expected)
 
     def _prompt(
@@ -103,18 +106,27 @@ class LlmPlanner:
             f"# Chip\n\n{hardware(target)}",
             f"# Some known strategies (look them up for details)\n\n{menu(info, len(history))}",
         ]
-        best = self._place.best()
-        if best is not None:
-            design, evaluation = best
-            source = clip(design.source, int(room * SOURCE_SHARE))
-            parts.append(
-                f"# The best kernel so far: design {design.id}, {design.plan.strategy}\n\n"
-                f"{describe_evaluation(evaluation)}\n\n{data('kernel', source)}"
-            )
+        parts += self._kernels(history, int(room * SOURCE_SHARE))
         left = room - sum(map(len, parts))
         parts.append(describe_history(history, max(left, room // 10)))
         parts.append(f"Propose up to {PLANS} plans.")
         return "\n\n".join(parts)
+
+    def _kernels(self, history: tuple[Outcome, ...], room: int) -> list[str]:
+        """The best kernel and the latest one, with what the judge found."""
+        best = self._place.best()
+        shown = [("The best kernel so far", *best)] if best is not None else []
+        latest = next((o.design for o in reversed(history) if o.seconds is not None), None)
+        design = self._place.design(latest)
+        if design is not None and (best is None or design.id != best[0].id):
+            evaluation = self._place.best_of(design.id)
+            if evaluation is not None:
+                shown.append(("The latest kernel that works", design, evaluation))
+        return [
+            f"# {title}: design {design.id}, {design.plan.strategy}\n\n"
+            f"{describe_evaluation(evaluation)}\n\n{data('kernel', clip(design.source, room))}"
+            for title, design, evaluation in shown
+        ]
 
 
 def menu(info: TaskInfo, turn: int) -> str:

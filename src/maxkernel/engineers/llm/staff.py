@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from maxkernel.config import Settings
 from maxkernel.engineers.llm.archive import Archive, NoArchive
 from maxkernel.engineers.llm.budget import LlmBudget, Meter, Spent
-from maxkernel.engineers.llm.calls import Call, Record
+from maxkernel.engineers.llm.calls import (
+    TOOL_EVENT,
+    Call,
+    Record,
+    calls_of,
+    record_into,
+    spent_by,
+    tool_evaluations,
+)
 from maxkernel.engineers.llm.debugger import LlmDebugger
 from maxkernel.engineers.llm.desk import Desk
 from maxkernel.engineers.llm.explainer import LlmExplainer
@@ -21,13 +29,15 @@ from maxkernel.engineers.llm.profiler import LlmProfiler
 from maxkernel.engineers.llm.question import Question
 from maxkernel.engineers.llm.robust import DEFAULT_PATIENCE, Patience, prose_of
 from maxkernel.engineers.llm.tester import LlmTester
-from maxkernel.engineers.llm.tools import Toolbox
+from maxkernel.engineers.llm.tools import EVALUATIONS, Toolbox
 from maxkernel.engineers.llm.tuner import LlmTuner
 from maxkernel.engineers.llm.workplace import Workplace
 from maxkernel.engineers.team import Team
 from maxkernel.errors import UsageError
 from maxkernel.judge import Judge, Prepared
 from maxkernel.knowledge import api_sheet, open_library
+from maxkernel.store import RunFile
+from maxkernel.types import Evaluation
 
 ROLES = (
     "planner",
@@ -108,13 +118,15 @@ def llm_team(
     replay: Sequence[Call] | None = None,
     patience: Patience = DEFAULT_PATIENCE,
     floor: Team | None = None,
+    evaluations: int = EVALUATIONS,
+    judged: Callable[[Evaluation], None] = lambda _: None,
 ) -> LlmTeam:
-    """The team for one run.
+    """The team for one task.
 
-        `models` as in `chosen_models`; `record` gets every call (`record_into(run)`); `spent` is
-    what earlier sessions used (`spent_by(calls_of(run))`); `archive` the run file; `replay` the
-        recorded calls that answer instead of models. Raises UsageError and EnvironmentFault for
-        models that cannot be asked or whose cost cannot be limited as wished.
+    `models` as in `chosen_models`; `record` gets every call; `spent` is what earlier sessions
+    used; `archive` the run file; `replay` the recorded calls that answer instead of models;
+    `evaluations` bounds what tools may have judged, and `judged` hears of each. Raises UsageError
+    and EnvironmentFault for models that cannot be asked or whose cost cannot be limited.
     """
     chosen = chosen_models(models)
     budget = budget or LlmBudget()
@@ -132,7 +144,7 @@ def llm_team(
     desk = Desk(chosen, Meter(budget, spent), record, recording, patience)
     floor = floor or Team.builtin()
     archive = archive or NoArchive()
-    toolbox = Toolbox(library, judge, prepared, archive)
+    toolbox = Toolbox(library, judge, prepared, archive, evaluations, judged)
     place = Workplace(
         desk=desk,
         library=library,
@@ -149,6 +161,41 @@ def llm_team(
         desk=desk,
         toolbox=toolbox,
         place=place,
+    )
+
+
+def team_for_run(
+    models: Mapping[str, Sequence[str]],
+    run: RunFile,
+    judge: Judge,
+    prepared: Prepared,
+    settings: Settings,
+    *,
+    budget: LlmBudget | None = None,
+    replay: Sequence[Call] | None = None,
+    patience: Patience = DEFAULT_PATIENCE,
+) -> LlmTeam:
+    """The team that drives a run: calls go into its file, and what earlier sessions spent is spent.
+
+    Raises as `llm_team` does.
+    """
+
+    def judged(evaluation: Evaluation) -> None:
+        run.event(TOOL_EVENT, candidate=evaluation.candidate.digest)
+
+    return llm_team(
+        models,
+        settings=settings,
+        record=record_into(run),
+        budget=budget,
+        spent=spent_by(calls_of(run)),
+        prepared=prepared,
+        archive=run,
+        judge=judge,
+        replay=replay,
+        patience=patience,
+        evaluations=EVALUATIONS - tool_evaluations(run),
+        judged=judged,
     )
 
 

@@ -38,7 +38,10 @@ Tunables = dict[str, Tunable]
 
 
 class Toolbox:
-    """The tools for one task. Thread-safe; those that need a judge are absent without one."""
+    """The tools for one task. Thread-safe; those that need a judge are absent without one.
+
+    `evaluations` bounds what tools may have judged; `judged` hears of each.
+    """
 
     def __init__(
         self,
@@ -47,12 +50,14 @@ class Toolbox:
         prepared: Prepared | None = None,
         archive: Archive | None = None,
         evaluations: int = EVALUATIONS,
+        judged: Callable[[Evaluation], None] = lambda _: None,
     ) -> None:
         self._library = library
         self._judge = judge
         self._prepared = prepared
         self._archive = archive
         self._left = evaluations
+        self._judged = judged
         self._known: dict[str, Evaluation] = {}
         self._texts: dict[str, str] = {}
         self._numbers = itertools.count(1)
@@ -197,6 +202,7 @@ class Toolbox:
         found = self._judge.evaluate(self._prepared, candidate)
         with self._lock:
             self._known[candidate.digest] = found
+        self._judged(found)
         return found
 
     def _guarded(self, tool: Tool, counts: Counter[str]) -> Tool:
