@@ -12,6 +12,8 @@ import numpy as np
 from jax._src import core
 from jax._src.mesh import AbstractDevice, AbstractMesh
 
+from maxkernel.worker import mosaic
+
 CHIP = AbstractMesh((), (), abstract_device=AbstractDevice("TPU v6 lite", 1, "tpu"))
 
 
@@ -55,3 +57,8 @@ def normal(*shape: int, dtype: Any = np.float32, seed: int = 0) -> np.ndarray:
 def integers(*shape: int, dtype: Any = np.int32, low: int = -9, high: int = 9) -> np.ndarray:
     """Small integers of a dtype."""
     return np.asarray(np.random.default_rng(1).integers(low, high, shape)).astype(dtype)
+
+
+def execute(function: Callable[..., Any], *arrays: Any, **options: Any) -> list[np.ndarray]:
+    """The results of the function's artifact under the interpreter."""
+    return mosaic.run(mosaic.load(export(function, arrays)), arrays, mosaic.Options(**options))

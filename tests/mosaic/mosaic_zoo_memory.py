@@ -1,4 +1,4 @@
-"""Kernels that move memory themselves: DMAs, pipelines, slices, aliases, odd windows."""
+"""Kernels with slices, strides, aliases, scalars and odd windows."""
 
 from __future__ import annotations
 
@@ -15,69 +15,6 @@ from mosaic_zoo import BF16, F32, like
 ANY = pl.BlockSpec(memory_space=pl.ANY)
 
 
-def double_buffered(x: Any) -> Any:
-    rows, columns = x.shape
-    block, n = 64, rows // 64
-
-    def body(x_hbm: Any, o_hbm: Any, buf: Any, out: Any, sem: Any, out_sem: Any) -> None:
-        def fetch(i: Any, slot: Any) -> Any:
-            return pltpu.make_async_copy(
-                x_hbm.at[pl.ds(i * block, block)], buf.at[slot], sem.at[slot]
-            )
-
-        def send(i: Any, slot: Any) -> Any:
-            return pltpu.make_async_copy(
-                out.at[slot], o_hbm.at[pl.ds(i * block, block)], out_sem.at[slot]
-            )
-
-        fetch(0, 0).start()
-
-        def step(i: Any, _: Any) -> Any:
-            slot = i % 2
-
-            @pl.when(i + 1 < n)
-            def _() -> None:
-                fetch(i + 1, 1 - slot).start()
-
-            fetch(i, slot).wait()
-
-            @pl.when(i >= 2)
-            def _() -> None:
-                send(i - 2, slot).wait()
-
-            out[slot] = jnp.exp(buf[slot])
-            send(i, slot).start()
-            return 0
-
-        lax.fori_loop(0, n, step, 0)
-        send(n - 2, (n - 2) % 2).wait()
-        send(n - 1, (n - 1) % 2).wait()
-
-    return pl.pallas_call(
-        body,
-        in_specs=[ANY],
-        out_specs=ANY,
-        out_shape=like(x),
-        scratch_shapes=[pltpu.VMEM((2, block, columns), x.dtype)] * 2
-        + [pltpu.SemaphoreType.DMA((2,))] * 2,
-    )(x)
-
-
-def emitted(x: Any, y: Any) -> Any:
-    columns = x.shape[1]
-
-    def body(x_hbm: Any, y_hbm: Any, o_hbm: Any) -> None:
-        def inner(x_ref: Any, y_ref: Any, o_ref: Any) -> None:
-            o_ref[...] = x_ref[...] + y_ref[...]
-
-        spec = pl.BlockSpec((64, columns), lambda i: (i, 0))
-        pltpu.emit_pipeline(
-            inner, grid=(x.shape[0] // 64,), in_specs=[spec, spec], out_specs=[spec]
-        )(x_hbm, y_hbm, o_hbm)
-
-    return pl.pallas_call(body, in_specs=[ANY, ANY], out_specs=ANY, out_shape=like(x))(x, y)
-
-
 def looped(x: Any) -> Any:
     """Running sums by rows of eight: dynamic slices and a carried value."""
     rows, columns = x.shape
@@ -91,17 +28,6 @@ def looped(x: Any) -> Any:
         lax.fori_loop(0, rows // 8, step, jnp.zeros((1, columns), x.dtype))
 
     return pl.pallas_call(body, out_shape=like(x))(x)
-
-
-def scoped(x: Any) -> Any:
-    def body(x_hbm: Any, o_ref: Any) -> None:
-        def inner(buf: Any, sem: Any) -> None:
-            pltpu.async_copy(x_hbm, buf, sem).wait()
-            o_ref[...] = buf[...] + 1.0
-
-        pl.run_scoped(inner, pltpu.VMEM(x.shape, x.dtype), pltpu.SemaphoreType.DMA)
-
-    return pl.pallas_call(body, in_specs=[ANY], out_shape=like(x))(x)
 
 
 def strided(x: Any) -> Any:
@@ -199,16 +125,48 @@ def recast(x: Any) -> Any:
     return pl.pallas_call(body, out_shape=like(x), scratch_shapes=[pltpu.VMEM(x.shape, x.dtype)])(x)
 
 
+def masked(x: Any) -> Any:
+    def body(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = jnp.zeros_like(o_ref)
+        pltpu.store(o_ref, x_ref[...], mask=x_ref[...] > 0)
+
+    return pl.pallas_call(body, out_shape=like(x))(x)
+
+
+def padded(x: Any) -> Any:
+    """Windows by element that reach into virtual padding; only the middle is used."""
+
+    def body(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = x_ref[8:16] * 2.0
+
+    window = (pl.Element(24, padding=(8, 8)), pl.Element(128))
+    return pl.pallas_call(
+        body,
+        grid=(4,),
+        in_specs=[pl.BlockSpec(window, lambda i: (i * 8, 0))],
+        out_specs=pl.BlockSpec((8, 128), lambda i: (i, 0)),
+        out_shape=like(x),
+    )(x)
+
+
+def ref_reshape(x: Any) -> Any:
+    def body(x_ref: Any, o_ref: Any) -> None:
+        parts = x_ref.reshape(4, 8, 128)
+        o_ref[...] = parts[1] + parts[2]
+
+    return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct((8, 128), F32))(x)
+
+
 ZOO: dict[str, tuple[Any, list[Any]]] = {
-    "dma": (double_buffered, [normal(256, 256)]),
-    "emit_pipeline": (emitted, [normal(256, 128), normal(256, 128, seed=1)]),
     "fori_loop": (looped, [normal(64, 128)]),
-    "run_scoped": (scoped, [normal(16, 128)]),
     "strided": (strided, [normal(32, 128)]),
     "aliased": (aliased, [normal(16, 128), normal(16, 128, seed=1)]),
     "dynamic_grid": (dynamic_grid, [integers(low=3, high=4), normal(64, 128)]),
     "elements": (elements, [normal(32, 128)]),
     "smem": (scalars, [normal(2), normal(8, 128)]),
     "semaphores": (semaphores, [normal(8, 128)]),
+    "masked_store": (masked, [normal(16, 128)]),
+    "padded_elements": (padded, [normal(32, 128)]),
+    "ref_reshape": (ref_reshape, [normal(32, 128)]),
     "recast": (recast, [normal(16, 128, dtype=BF16)]),
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
@@ -34,6 +35,7 @@ N, J = integers(16, 128, low=-99, high=99), integers(16, 128, low=1, high=9)
 U = integers(16, 128, dtype=np.uint32, low=0, high=1 << 31) * 2 + 1
 H, G = A.astype(BF16), B.astype(BF16)
 BIG = normal(32, 256)
+W4 = integers(128, 128, low=-8, high=7).astype(ml_dtypes.int4)
 HASH, TOP = np.uint32(2654435761), np.uint32(1 << 31)
 
 
@@ -119,6 +121,21 @@ ZOO: dict[str, tuple[Any, list[Any]]] = {
         inside(lambda x, y: jnp.dot(x, y, preferred_element_type=F32), (16, 16), F32),
         [H, G.T.copy()],
     ),
+    "dot_fp8": (
+        inside(lambda x, y: jnp.dot(x, y, preferred_element_type=F32), (16, 128), F32),
+        [A.astype(ml_dtypes.float8_e4m3fn), normal(128, 128).astype(ml_dtypes.float8_e4m3fn)],
+    ),
+    "dot_int4_weights": (
+        inside(lambda x, w: jnp.dot(x, w.astype(BF16), preferred_element_type=F32), (16, 128), F32),
+        [H, W4],
+    ),
+    "nan": same(lambda a: jnp.nan_to_num(a * np.float32(np.nan)) + jnp.nanmax(a), A),
+    "erf_inv": same(lambda a: lax.erf_inv(jnp.clip(a * 0.3, -0.9, 0.9)), A),
+    "sum_two_axes": (
+        inside(lambda x: x.reshape(4, 8, 256).sum((0, 2)).reshape(8, 1), (8, 1), F32),
+        [BIG],
+    ),
+    "unrolled": same(lambda a: lax.fori_loop(0, 8, lambda i, c: c * 1.5 + i, a, unroll=True), A),
     "while": same(count_up, A),
     "switch": same(lambda a: pick(a, 2), A),
     "cumulative": same(lambda a: lax.fori_loop(0, 4, lambda i, c: c * 2 + i, a), A),

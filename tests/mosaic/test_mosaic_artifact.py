@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import mosaic_zoo
+import mosaic_zoo_dma
 import mosaic_zoo_memory
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ X = normal(64, 128)
 
 
 def load(name: str) -> mosaic.Program:
-    function, arrays = (mosaic_zoo.ZOO | mosaic_zoo_memory.ZOO)[name]
+    function, arrays = (mosaic_zoo.ZOO | mosaic_zoo_dma.ZOO | mosaic_zoo_memory.ZOO)[name]
     return mosaic.load(export(function, arrays))
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import mosaic_zoo
 import numpy as np
 import pytest
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
-from mosaic_twin import export, normal
+from mosaic_twin import execute, normal
 
 from maxkernel.worker import mosaic
 
@@ -21,132 +22,6 @@ ANY = pl.BlockSpec(memory_space=pl.ANY)
 BLOCK = pl.BlockSpec((8, 128), lambda i: (i, 0))
 SHAPE = jax.ShapeDtypeStruct(X.shape, X.dtype)
 DMA = pltpu.SemaphoreType.DMA
-
-
-def execute(function: Callable[..., Any], *arrays: Any, **options: Any) -> list[np.ndarray]:
-    return mosaic.run(mosaic.load(export(function, arrays)), arrays, mosaic.Options(**options))
-
-
-def manual(body: Callable[..., Any], *scratch: Any) -> Callable[[Any], Any]:
-    """A kernel from HBM to a whole VMEM output, with scratch."""
-    return lambda x: pl.pallas_call(
-        body, in_specs=[ANY], out_shape=SHAPE, scratch_shapes=list(scratch), name="manual"
-    )(x)
-
-
-BUF = pltpu.VMEM(X.shape, X.dtype)
-
-
-def test_reading_before_the_wait_is_a_race() -> None:
-    def body(x: Any, o: Any, buf: Any, sem: Any) -> None:
-        copy = pltpu.make_async_copy(x, buf, sem)
-        copy.start()
-        o[...] = buf[...]
-        copy.wait()
-
-    with pytest.raises(mosaic.Race, match=r"scratch 0 is read while the DMA started at .*:\d+"):
-        execute(manual(body, BUF, DMA), X)
-    late = execute(manual(body, BUF, DMA), X, races=False)[0]
-    soon = execute(manual(body, BUF, DMA), X, races=False, dma="start")[0]
-    assert np.isnan(late).all() and (soon == X).all()
-
-
-def test_writing_under_a_dma_is_a_race() -> None:
-    def body(x: Any, o: Any, buf: Any, sem: Any) -> None:
-        copy = pltpu.make_async_copy(x, buf, sem)
-        copy.start()
-        buf[0:8, :] = jnp.zeros((8, 128))
-        copy.wait()
-        o[...] = buf[...]
-
-    with pytest.raises(mosaic.Race, match="written while"):
-        execute(manual(body, BUF, DMA), X)
-
-
-def test_disjoint_parts_are_no_race() -> None:
-    def body(x: Any, o: Any, buf: Any, sem: Any) -> None:
-        copy = pltpu.make_async_copy(x.at[pl.ds(0, 32)], buf.at[pl.ds(0, 32)], sem)
-        copy.start()
-        buf[32:, :] = jnp.ones((32, 128))
-        copy.wait()
-        o[...] = buf[...]
-
-    (found,) = execute(manual(body, BUF, DMA), X)
-    np.testing.assert_array_equal(found, np.concatenate([X[:32], np.ones((32, 128), X.dtype)]))
-
-
-@pytest.mark.parametrize("waits", [1, 2])
-def test_one_semaphore_cannot_tell_two_dmas_apart(waits: int) -> None:
-    def body(x: Any, o: Any, buf: Any, sem: Any) -> None:
-        halves = [
-            pltpu.make_async_copy(x.at[pl.ds(k, 32)], buf.at[pl.ds(k, 32)], sem) for k in (0, 32)
-        ]
-        for half in halves:
-            half.start()
-        for half in halves[:waits]:
-            half.wait()
-        o[0:32, :] = buf[0:32, :]
-        for half in halves[waits:]:
-            half.wait()
-        o[32:, :] = buf[32:, :]
-
-    if waits == 2:
-        np.testing.assert_array_equal(execute(manual(body, BUF, DMA), X)[0], X)
-    else:
-        with pytest.raises(mosaic.Race):
-            execute(manual(body, BUF, DMA), X)
-
-
-def test_a_dma_never_waited_for_is_unfinished() -> None:
-    def body(x: Any, o: Any, buf: Any, sem: Any) -> None:
-        pltpu.make_async_copy(x, buf, sem).start()
-        o[...] = jnp.zeros_like(o)
-
-    with pytest.raises(mosaic.Unfinished, match=r"was never waited for|in flight"):
-        execute(manual(body, BUF, DMA), X)
-
-
-def test_a_scope_may_not_end_under_a_dma() -> None:
-    def body(x: Any, o: Any, sem: Any) -> None:
-        pl.run_scoped(lambda buf: pltpu.make_async_copy(x, buf, sem).start(), BUF)
-        pltpu.make_async_copy(x, o, sem).wait()
-        o[...] = jnp.zeros_like(o)
-
-    with pytest.raises(mosaic.Unfinished, match="goes out of scope"):
-        execute(manual(body, DMA), X)
-
-
-def test_a_wait_without_a_dma_hangs() -> None:
-    def body(x: Any, o: Any, buf: Any, sem: Any) -> None:
-        pltpu.make_async_copy(x, buf, sem).wait()
-        o[...] = buf[...]
-
-    with pytest.raises(mosaic.Deadlock, match=r"hangs here \(kernel manual, tpu.wait_dma2"):
-        execute(manual(body, BUF, DMA), X)
-
-
-@pytest.mark.parametrize(("signals", "waits"), [(0, 1), (1, 0)])
-def test_semaphores_balance(signals: int, waits: int) -> None:
-    def body(x: Any, o: Any, sem: Any) -> None:
-        if signals:
-            pl.semaphore_signal(sem, signals)
-        if waits:
-            pl.semaphore_wait(sem, waits)
-        o[...] = jnp.zeros_like(o)
-
-    error = mosaic.Deadlock if waits else mosaic.Unfinished
-    with pytest.raises(error):
-        execute(manual(body, pltpu.SemaphoreType.REGULAR), X)
-
-
-def test_an_input_may_not_be_written() -> None:
-    def body(x: Any, o: Any, buf: Any, sem: Any) -> None:
-        buf[...] = jnp.zeros_like(buf)
-        pltpu.async_copy(buf, x, sem).wait()
-        o[...] = buf[...]
-
-    with pytest.raises(mosaic.WrittenInput, match="input 0"):
-        execute(manual(body, BUF, DMA), X)
 
 
 def shifted(by: int) -> Callable[[Any, Any], Any]:
@@ -168,23 +43,6 @@ def test_loads_stay_in_bounds() -> None:
     with pytest.raises(mosaic.OutOfBounds, match="elements 57 to 64 of dimension 0"):
         execute(shifted(1), at, X)
     assert np.isnan(execute(shifted(1), at, X, check_bounds=False)[0]).all()
-
-
-def test_dmas_stay_in_bounds() -> None:
-    def body(at: Any, x: Any, o: Any, buf: Any, sem: Any) -> None:
-        pltpu.async_copy(x.at[pl.ds(at[0], 8)], buf, sem).wait()
-        o[...] = buf[...]
-
-    def call(at: Any, x: Any) -> Any:
-        return pl.pallas_call(
-            body,
-            in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), ANY],
-            out_shape=jax.ShapeDtypeStruct((8, 128), x.dtype),
-            scratch_shapes=[pltpu.VMEM((8, 128), x.dtype), DMA],
-        )(at, x)
-
-    with pytest.raises(mosaic.OutOfBounds):
-        execute(call, np.array([60], np.int32), X)
 
 
 def test_blocks_lie_in_their_array() -> None:
@@ -305,6 +163,39 @@ def test_a_false_promise_to_the_compiler_is_an_error() -> None:
     np.testing.assert_array_equal(execute(call, np.array([8], np.int32), X)[0], X[8:16])
     with pytest.raises(mosaic.BrokenPromise, match="9 was promised to be a multiple of 8"):
         execute(call, np.array([9], np.int32), X)
+
+
+def summed(semantics: str) -> Callable[[Any], Any]:
+    """A running sum over row blocks, in scratch: right only when the blocks run in order."""
+
+    def body(x: Any, o: Any, total: Any) -> None:
+        @pl.when(pl.program_id(0) == 0)
+        def _() -> None:
+            total[...] = jnp.zeros_like(total)
+
+        total[...] += x[...]
+        o[...] = total[...]
+
+    return lambda x: pl.pallas_call(
+        body,
+        grid=(8,),
+        in_specs=[BLOCK],
+        out_specs=BLOCK,
+        out_shape=SHAPE,
+        scratch_shapes=[pltpu.VMEM((8, 128), X.dtype)],
+        compiler_params=pltpu.CompilerParams(dimension_semantics=(semantics,)),
+    )(x)
+
+
+def test_axes_that_are_called_parallel_must_be() -> None:
+    wanted = np.cumsum(X.reshape(8, 8, 128), 0).reshape(X.shape)
+    for semantics in ("arbitrary", "parallel"):
+        np.testing.assert_allclose(execute(summed(semantics), X)[0], wanted, rtol=1e-4, atol=1e-5)
+    assert not np.isnan(execute(summed("arbitrary"), X, shuffle=3)[0]).any()
+    assert np.isnan(execute(summed("parallel"), X, shuffle=3)[0]).any()
+    honest = [normal(256, 256), normal(256, 256, seed=1)]
+    plain, other = (execute(mosaic_zoo.matmul, *honest, shuffle=s)[0] for s in (None, 3))
+    np.testing.assert_array_equal(plain, other)
 
 
 def test_the_hardware_random_generator_is_not_guessed() -> None:

@@ -140,9 +140,16 @@ def bind(
             slots[k] = binder.slot(k, arrays[k])
         else:
             whole[k] = frame[binder.arguments[k]] = binder.ref(k, arrays)
-    scratch = [machine.allocate(t, f"scratch {k}") for k, t in enumerate(kernel.scratch)]
     for k, ref in enumerate(refs):
         frame[args[len(kernel.grid) + k]] = ref
-    for k, ref in enumerate(scratch):
-        frame[args[len(args) - len(scratch) + k]] = ref
-    return Memory(refs, arrays, slots, whole, scratch, binder.arguments)
+    return Memory(refs, arrays, slots, whole, [], binder.arguments)
+
+
+def fresh_scratch(kernel: Kernel, machine: Machine, frame: Frame, memory: Memory) -> None:
+    """Release the scratch of before, if any, and allocate new."""
+    for ref in memory.scratch:
+        machine.release(ref)
+    args = kernel.body.body.args
+    memory.scratch = [machine.allocate(t, f"scratch {k}") for k, t in enumerate(kernel.scratch)]
+    for k, ref in enumerate(memory.scratch):
+        frame[args[len(args) - len(memory.scratch) + k]] = ref

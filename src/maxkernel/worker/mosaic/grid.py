@@ -31,6 +31,17 @@ def all_steps(grid: tuple[int, ...], limit: int) -> Array:
     )
 
 
+def parallel_groups(steps: Array, semantics: tuple[str, ...], seed: int | None) -> list[Array]:
+    """The steps cut by position along `parallel` axes, in random order; whole without a seed."""
+    axes = [k for k, s in enumerate(semantics) if s == "parallel"]
+    if seed is None or not axes:
+        return [steps]
+    _, group = np.unique(steps[:, axes], axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    order = np.random.default_rng(seed).permutation(int(group.max(initial=-1)) + 1)
+    return [steps[group == g] for g in order]
+
+
 @dataclass(slots=True)
 class BlockMap:
     """A compiled transform: grid indices to block indices."""

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import maxkernel.worker.mosaic.ops  # noqa: F401  # pyright: ignore[reportUnusedImport]
-from maxkernel.worker.mosaic.bind import Memory, bind, split_operands
+from maxkernel.worker.mosaic.bind import Memory, bind, fresh_scratch, split_operands
 from maxkernel.worker.mosaic.errors import MosaicError, Unfinished
-from maxkernel.worker.mosaic.grid import BlockMap, Step, all_steps
+from maxkernel.worker.mosaic.grid import BlockMap, Step, all_steps, parallel_groups
 from maxkernel.worker.mosaic.lower import Frame, Lowering, written_args
 from maxkernel.worker.mosaic.memory import Array, Machine
 from maxkernel.worker.mosaic.model import Kernel, Options
@@ -126,7 +126,9 @@ def launch(
                 if steps is None
                 else np.array(steps, np.int32).reshape(len(steps), len(grid))
             )
-            _run(exe, machine, frame, memory, chosen)
+            for group in parallel_groups(chosen, kernel.semantics, exe.options.shuffle):
+                fresh_scratch(kernel, machine, frame, memory)
+                _run(exe, machine, frame, memory, group)
             undefined = machine.undefined
             if steps is None:
                 _settle(machine, memory)

@@ -94,5 +94,8 @@ class Options:
     """Longest run, wall clock."""
     memory_bytes: int = 8 << 30
     """Most bytes of arrays that kernels' refs may occupy at once."""
+    shuffle: int | None = None
+    """A seed: positions along `parallel` grid axes run in random order, each with fresh scratch, as
+    if every one had a core of its own. None runs the grid in order on one core."""
     track: bool = False
     """Note loads of scratch that nothing has written (`Launched.undefined`)."""
