@@ -83,6 +83,32 @@ def test_shares_of_the_work() -> None:
     assert facts.flops_inside == 0 and facts.flops_outside == 2 * 64 * 128 * 128
 
 
+def test_facts_in_the_shared_vocabulary() -> None:
+    facts = mosaic.artifact_facts(load("matmul_bf16"))
+    (call,) = facts.pallas_calls
+    assert call.grid == (2, 2, 3) and call.blocks == ((128, 128),) * 3 and call.reaches_output
+    assert call.block_bytes == 3 * 128 * 128 * 2 and call.scratch_bytes == 128 * 128 * 4
+    assert call.moved_bytes == 2 * (256 * 384 * 2 * 2) + 256 * 256 * 2
+    assert facts.outputs[0].shape == (256, 256) and not facts.forbidden
+
+
+def test_errors_become_failures() -> None:
+    def body(x: Any, o: Any, sem: Any) -> None:
+        pl.semaphore_wait(sem, 1)
+        o[...] = x[...]
+
+    def call(x: Any) -> Any:
+        return pl.pallas_call(
+            body, out_shape=mosaic_zoo.like(x), scratch_shapes=[pltpu.SemaphoreType.REGULAR]
+        )(x)
+
+    with pytest.raises(mosaic.Deadlock) as caught:
+        mosaic.run(mosaic.load(export(call, [X])), [X])
+    failure = mosaic.failure_of(caught.value, source="test_mosaic_artifact.py")
+    assert failure.kind == "hazard" and failure.detail == "Deadlock"
+    assert failure.line == body.__code__.co_firstlineno + 1
+
+
 def test_loops_multiply_the_work() -> None:
     def call(x: Any, y: Any) -> Any:
         return lax.scan(lambda c, _: (mosaic_zoo.matmul(c, y) @ y, None), x, None, length=5)[0]

@@ -33,6 +33,7 @@ FailureKind = Literal[
     "interpret",  # a Pallas call left in interpret mode
     "mismatch",  # wrong numbers
     "nonfinite",  # NaN or infinity where the oracle is finite
+    "hazard",  # a race, a hang, an unfinished DMA, an access out of bounds, a written input
     "schedule",  # the compiled schedule could not be read
     "too_fast",  # faster than the roofline allows: refused and flagged
     "reference",  # the reference itself failed

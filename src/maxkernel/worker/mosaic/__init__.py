@@ -34,3 +34,5 @@ from maxkernel.worker.mosaic.spot import Spot as Spot
 from maxkernel.worker.mosaic.spot import output_blocks as output_blocks
 from maxkernel.worker.mosaic.spot import run_blocks as run_blocks
 from maxkernel.worker.mosaic.spot import spot_check as spot_check
+from maxkernel.worker.mosaic.summary import artifact_facts as artifact_facts
+from maxkernel.worker.mosaic.summary import failure_of as failure_of
