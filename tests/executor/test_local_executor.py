@@ -22,6 +22,7 @@ from maxkernel.types.messages import (
     CaptureReply,
     CaptureRequest,
     CheckRequest,
+    CompileRequest,
     FailureReply,
     OracleRequest,
     PingReply,
@@ -77,6 +78,8 @@ def test_life_of_a_pool(sandbox: Sandbox) -> None:
         assert isinstance(pool.submit(capture()).result(), CaptureReply)
         (first,) = pool.pids
         assert isinstance(pool.submit(capture()).result(), CaptureReply)
+        threads = {pid: len(os.listdir(f"/proc/{pid}/task")) for pid in family(first)}
+        assert set(threads.values()) == {1}, "the fork server must have one thread"
         assert pool.pids == [first]
 
         members = family(first)
@@ -115,6 +118,19 @@ def test_hanging_and_growing_workers_are_killed() -> None:
         assert isinstance(reply, FailureReply) and reply.failure.kind == "crash"
         assert "status 7" in reply.failure.message
         assert isinstance(pool.submit(TraceRequest(task(), "v6e", 1 << 28)).result(), TraceReply)
+
+
+def test_a_compiler_that_dies_is_a_compile_crash() -> None:
+    with LocalExecutor(Settings(workers=1), detect(allow_none=True)) as pool:
+        assert isinstance(pool.submit(PingRequest()).result(), PingReply)
+        (worker,) = pool.pids
+        members = family(worker)
+        os.kill(members[-1], signal.SIGSTOP)
+        pending = pool.submit(CompileRequest(b"", "v6e"))
+        os.kill(members[-1], signal.SIGKILL)
+        reply = pending.result()
+        assert isinstance(reply, FailureReply) and reply.failure.kind == "compile_crash", reply
+        assert "signal 9" in reply.failure.message
 
 
 def test_prints_and_writes_of_a_task_do_not_reach_the_pipe() -> None:

@@ -85,6 +85,11 @@ FAULTS = {
         pointless("", "return x.astype(jnp.complex64)"), "output_spec", None, "complex",
     ),
     "text output": (pointless("", "return 'x'"), "output_spec", None, "not a valid JAX type"),
+    "a mesh of cores": (
+        pointless("", "return pl.kernel(lambda a, b: None, out_type=x,"
+                  " mesh=pltpu.create_tensorcore_mesh('c', num_cores=1))(x)"),
+        "unsupported", None, "pl.pallas_call",
+    ),
     "callback": (
         pointless("", "return jax.pure_callback(lambda v: v, x, x)"), "callback", None, "pure_call",
     ),

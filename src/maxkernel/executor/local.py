@@ -127,6 +127,8 @@ class LocalExecutor:
         folder = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=self._root))
         writable = None if kind == "capture" and self._sandbox.level != "none" else folder
         variables = environment(self._interpreter, writable or Path("/tmp"), self._library)
+        if kind == "capture":
+            variables["MALLOC_ARENA_MAX"] = "4"  # each reserves 64 MiB of address space
         job = Job((*self._interpreter.folders, self._library), writable, variables)
         command = [self._interpreter.python, "-m", "maxkernel.worker", kind]
         return WorkerProcess(self._sandbox.wrap(command, job), folder, variables)

@@ -88,6 +88,13 @@ def _trace(
 
 def _refuse_hopeless(facts: ArtifactFacts, target: Target) -> None:
     """Refuses what cannot be exported or compiled, before minutes are spent on it."""
+    if facts.primitives.keys() & {"mpmd_map", "core_map"}:
+        refuse(
+            "capture",
+            "unsupported",
+            "kernels over a mesh of cores (pl.kernel, pl.core_map) are not judged",
+            "write the kernel as a pl.pallas_call with a grid",
+        )
     if facts.forbidden:
         refuse(
             "capture",

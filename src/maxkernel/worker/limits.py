@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import random
 import resource
 import signal
 
@@ -14,6 +15,17 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4  # linux/prctl.h
 def protect_memory() -> None:
     """No other process of this user may trace this one or read its memory; children inherit it."""
     _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def use_few_processors(count: int = 4) -> None:
+    """Keeps this process and its children on a few processors, chosen at random.
+
+    The CPU backend starts threads for each processor it sees, each with its own stack and heap:
+    on a large machine they alone would fill a candidate's address space.
+    """
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) > count:
+        os.sched_setaffinity(0, random.SystemRandom().sample(allowed, count))
 
 
 def limit_candidate(seconds: float, memory_bytes: int) -> None:

@@ -53,7 +53,7 @@ def _look_ahead(request: TraceRequest) -> None:
     """
     from maxkernel.worker.check import prepare
 
-    with contextlib.suppress(Refused):
+    with contextlib.suppress(Exception):
         prepare(request.task)
 
 

@@ -51,6 +51,7 @@ def serve(requests: int, replies: int) -> None:
     """Answers capture requests until the pipe closes."""
     _preload()
     limits.protect_memory()
+    limits.use_few_processors()
     decoder = msgspec.msgpack.Decoder(CaptureRequest | PingRequest)
     while (body := read_frame(requests, FRAME_LIMIT)) is not None:
         request = decoder.decode(body)
