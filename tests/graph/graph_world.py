@@ -81,7 +81,7 @@ def seconds_of(candidate: Candidate) -> float | str:
     block = candidate.tunables.get("block", 128)
     if block == 1024 and strategy == "split":
         return "vmem"
-    value = FAMILIES[strategy] * BLOCKS[int(block)]
+    value = FAMILIES[strategy] * BLOCKS.get(int(block), 3.0)
     for option in options:
         value *= OPTIONS.get(option, 1.0)
     if "deep" in options:
@@ -146,7 +146,7 @@ class Mover:
         diagnosis: Diagnosis | None,
         target: Target,
     ) -> list[Move]:
-        names = [o for o in ("unroll", "buffers", "deep", "transposed")]
+        names = ["unroll", "buffers", "deep", "transposed"]
         return [
             Move(f"refine: {name}", _with(design.plan, [name]), 0.1)
             for name in names

@@ -34,6 +34,7 @@ class Team:
         from maxkernel.engineers.builtin import (
             BuiltinDebugger,
             BuiltinImplementer,
+            BuiltinMover,
             BuiltinPlanner,
             BuiltinProfiler,
             BuiltinTuner,
@@ -45,4 +46,5 @@ class Team:
             debugger=BuiltinDebugger(),
             tuner=BuiltinTuner(),
             profiler=BuiltinProfiler(),
+            mover=BuiltinMover(),
         )

@@ -7,10 +7,10 @@ from maxkernel.search.graph import Node
 from maxkernel.search.job import Job
 from maxkernel.search.options import Option
 
-RANK_LIMIT = 24
+RANK_LIMIT = 48
 """Assignments of a design's constants that are captured to rank them, at most."""
 
-CAPTURES_PER_EVALUATION = 3
+CAPTURES_PER_EVALUATION = 4
 """Capturing is several times cheaper than compiling, so more assignments are captured."""
 
 MAX_PARTNERS = 3

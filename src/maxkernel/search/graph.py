@@ -18,7 +18,6 @@ State = Literal["planned", "writing", "judging", "accepted", "refused", "cut"]
 
 REPAIR = "repair"
 """A design whose move starts with this word mends another one and serves the same intent."""
-
 GAIN = 0.005
 """Smallest relative fall of the best time that counts as progress."""
 

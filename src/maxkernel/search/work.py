@@ -13,7 +13,8 @@ from maxkernel.search.artifacts import Artifacts
 from maxkernel.search.context import Context
 from maxkernel.search.job import Job, JobResult, Merge, Ranked
 from maxkernel.search.moves import ask_for_moves
-from maxkernel.tuner import assignments, estimate
+from maxkernel.search.spaces import nearest, widen
+from maxkernel.tuner import estimate
 from maxkernel.tuner.rank import fits
 from maxkernel.types import (
     Artifact,
@@ -24,7 +25,6 @@ from maxkernel.types import (
     Intent,
     Outcome,
     Tunable,
-    TunableSpace,
 )
 
 
@@ -68,11 +68,15 @@ def do_job(context: Context, artifacts: Artifacts, job: Job, inputs: Inputs) -> 
 
 
 def fitting(tunables: dict[str, Tunable], source: str) -> dict[str, Tunable]:
-    """Those constants that `source` declares with just that choice."""
+    """Those constants that `source` declares too, with choices of that type."""
     space = read_source(source)
     if isinstance(space, Failure):
         return {}
-    return {name: value for name, value in tunables.items() if value in space.get(name, ())}
+    return {
+        name: value
+        for name, value in tunables.items()
+        if any(type(choice) is type(value) for choice in space.get(name, ()))
+    }
 
 
 def _known(design: Design | None) -> Design:
@@ -181,7 +185,8 @@ def _rank(context: Context, job: Job, design: Design) -> JobResult:
     if isinstance(declared, Failure):
         return JobResult(note=declared.message)
     space = context.team.tuner.extend(prepared.info, design.plan, declared, prepared.target)
-    candidates = [Candidate(design.source, a) for a in assignments(space)[: job.limit]]
+    space = widen(space)
+    candidates = [Candidate(design.source, a) for a in nearest(space, job.limit)]
     seen: set[str] = set()
     ranked: list[Ranked] = []
     for candidate, found in zip(candidates, context.capture(candidates), strict=True):
@@ -192,11 +197,7 @@ def _rank(context: Context, job: Job, design: Design) -> JobResult:
             seconds = estimate(found.facts, prepared.info, prepared.target)
             ranked.append(Ranked(candidate.tunables, seconds, found.digest))
     ranked.sort(key=lambda r: r.estimate)
-    return JobResult(space=_plain(space), ranked=tuple(ranked))
-
-
-def _plain(space: TunableSpace) -> dict[str, tuple[Tunable, ...]]:
-    return {name: tuple(choices) for name, choices in space.items()}
+    return JobResult(space=space, ranked=tuple(ranked))
 
 
 def _moves(context: Context, inputs: Inputs) -> JobResult:

@@ -1,0 +1,137 @@
+"""Moves of the built-in team: which rewrites apply to a design, and what its profile promises.
+
+A move that was made is an option of the plan, so two orders of the same moves are one design, and
+merging two designs is making the other one's moves here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from maxkernel.engineers import rewrites
+from maxkernel.targets import Target
+from maxkernel.types import Design, Diagnosis, Evaluation, Move, Plan, TaskInfo, Tunable
+from maxkernel.types.search import Limit
+
+MERGE_GAIN = 0.02
+"""Expected ln gain per move that a merge brings in."""
+
+_ISSUE: tuple[Limit, ...] = ("vector", "special", "load_store", "issue", "mxu", "unknown")
+_ALU: tuple[Limit, ...] = ("vector", "special", "issue", "unknown")
+_NARROW_ALU = frozenset({"v6e", "v7x"})
+"""Generations whose vector units compute in bfloat16."""
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A rewrite as a move. `gains`: expected ln gain by what the design waits for; it is not
+    proposed elsewhere. The figures are typical gains of trials on v6e, for ranking only."""
+
+    name: str
+    words: str
+    values: tuple[Tunable, ...]
+    apply: Callable[[str, Tunable], str | None]
+    gains: Mapping[Limit, float]
+    targets: frozenset[str] = field(default_factory=frozenset[str])
+    """Generations that it is for; empty: all."""
+
+
+REWRITES = (
+    Rewrite(
+        "unroll", "unroll inner loops {} times", (2, 4),
+        lambda source, value: rewrites.unroll(source, int(value)), dict.fromkeys(_ISSUE, 0.04),
+    ),
+    Rewrite(
+        "narrow_activations", "compute activations in bfloat16", (True,),
+        lambda source, _: rewrites.narrow_activations(source),
+        dict.fromkeys(_ALU, 0.03), _NARROW_ALU,
+    ),
+    Rewrite(
+        "narrow_scratch", "keep scratch in bfloat16", (True,),
+        lambda source, _: rewrites.narrow_scratch(source),
+        {**dict.fromkeys(_ISSUE, 0.01), "hbm": 0.02, "load_store": 0.03},
+    ),
+    Rewrite(
+        "divide_once", "divide once per row", (True,),
+        lambda source, _: rewrites.divide_once(source), dict.fromkeys(_ALU, 0.01),
+    ),
+    Rewrite(
+        "approximate_reciprocals", "divide by approximate reciprocals", (True,),
+        lambda source, _: rewrites.approximate_reciprocals(source), dict.fromkeys(_ALU, 0.01),
+    ),
+    Rewrite(
+        "swap_axes", "walk the grid in the other order", (True,),
+        lambda source, _: rewrites.swap_axes(source), {"hbm": 0.05},
+    ),
+    Rewrite(
+        "single_buffers", "one buffer for blocks that stay", (True,),
+        lambda source, _: rewrites.single_buffers(source), {"hbm": 0.005},
+    ),
+)  # fmt: skip
+
+
+class BuiltinMover:
+    """Rewrites of source; they apply to kernels of any author."""
+
+    def moves(
+        self,
+        info: TaskInfo,
+        design: Design,
+        evaluation: Evaluation,
+        diagnosis: Diagnosis | None,
+        target: Target,
+    ) -> list[Move]:
+        """Moves that change the source, by what the design waits for; the most promising first."""
+        limit: Limit = diagnosis.limit if diagnosis is not None else "unknown"
+        found = [
+            move
+            for rewrite in REWRITES
+            if limit in rewrite.gains and (not rewrite.targets or target.name in rewrite.targets)
+            for value in rewrite.values
+            if (move := _move(design, rewrite, value, rewrite.gains[limit])) is not None
+        ]
+        return sorted(found, key=lambda move: -move.gain)
+
+    def merges(
+        self, info: TaskInfo, design: Design, others: tuple[Design, ...], target: Target
+    ) -> list[tuple[Design, Move]]:
+        """This design with the other one's moves, where both follow the same strategy."""
+        found: list[tuple[Design, Move]] = []
+        for other in others:
+            if other.plan.strategy == design.plan.strategy:
+                move = _merge(design, other)
+                if move is not None:
+                    found.append((other, move))
+        return found
+
+
+def _move(design: Design, rewrite: Rewrite, value: Tunable, gain: float) -> Move | None:
+    if design.plan.options.get(rewrite.name) == value:
+        return None
+    source = rewrite.apply(design.source, value)
+    if source is None or source == design.source:
+        return None
+    plan = _with(design.plan, {rewrite.name: value})
+    return Move(f"refine: {rewrite.words.format(value)}", plan, gain, source)
+
+
+def _merge(design: Design, other: Design) -> Move | None:
+    source, options, names = design.source, dict[str, Tunable](), list[str]()
+    for rewrite in REWRITES:
+        value = other.plan.options.get(rewrite.name)
+        if value is None or rewrite.name in design.plan.options:
+            continue
+        changed = rewrite.apply(source, value)
+        if changed is not None and changed != source:
+            source = changed
+            options[rewrite.name] = value
+            names.append(rewrite.words.format(value))
+    if not names:
+        return None
+    plan = _with(design.plan, options)
+    return Move(f"merge: {', '.join(names)}", plan, MERGE_GAIN * len(names), source)
+
+
+def _with(plan: Plan, options: dict[str, Tunable]) -> Plan:
+    return Plan(plan.family, plan.strategy, plan.reason, plan.options | options, None)

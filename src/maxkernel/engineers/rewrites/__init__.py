@@ -1,0 +1,12 @@
+"""Moves as rewrites of source: they apply to any kernel that uses the usual constructs, whoever
+wrote it. Each returns the new source, or None where it does not apply."""
+
+from maxkernel.engineers.rewrites.arithmetic import (
+    approximate_reciprocals as approximate_reciprocals,
+)
+from maxkernel.engineers.rewrites.arithmetic import divide_once as divide_once
+from maxkernel.engineers.rewrites.arithmetic import narrow_activations as narrow_activations
+from maxkernel.engineers.rewrites.grid import swap_axes as swap_axes
+from maxkernel.engineers.rewrites.loops import unroll as unroll
+from maxkernel.engineers.rewrites.memory import narrow_scratch as narrow_scratch
+from maxkernel.engineers.rewrites.memory import single_buffers as single_buffers
