@@ -1,6 +1,6 @@
-"""Compiles every example of the guide for a TPU and runs it interpreted; prints one line each.
+"""Compiles every example of the guide for some TPUs and runs it interpreted; a line for each.
 
-Its own process, because it imports jax. Usage: compile_examples.py GUIDE_FOLDER TARGET
+Its own process, because it imports jax. Usage: compile_examples.py GUIDE_FOLDER TOPOLOGY...
 """
 
 import os
@@ -36,7 +36,7 @@ def make(dtype: str, shape: str, below: str) -> jax.Array:
     return jnp.asarray(generator.standard_normal(sizes), dtype)
 
 
-def check(code: str, target: str) -> str:
+def check(code: str, kinds: list[str]) -> str:
     """`ok`, or what went wrong."""
     inputs = [make(*found) for found in INPUT.findall(code.splitlines()[0])]
     space: dict[str, object] = {}
@@ -46,17 +46,18 @@ def check(code: str, target: str) -> str:
     def kernel(*arrays: jax.Array) -> jax.Array:
         return space["kernel"](*arrays, **tunables)
 
-    device = topologies.get_topology_desc(target, "tpu").devices[0]
-    shapes = [
-        jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=SingleDeviceSharding(device))
-        for x in inputs
-    ]
-    kind = jax.sharding.AbstractDevice(device.device_kind, 1, "tpu")
-    mesh = jax.sharding.AbstractMesh((), (), abstract_device=kind)
-    with jax.sharding.use_abstract_mesh(mesh):
-        jax.jit(kernel).trace(*shapes).lower(lowering_platforms=("tpu",)).compile()
-        with pltpu.force_tpu_interpret_mode():
-            interpreted = jax.make_jaxpr(kernel)(*inputs)
+    for topology in kinds:
+        device = topologies.get_topology_desc(topology, "tpu").devices[0]
+        shapes = [
+            jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=SingleDeviceSharding(device))
+            for x in inputs
+        ]
+        kind = jax.sharding.AbstractDevice(device.device_kind, 1, "tpu")
+        mesh = jax.sharding.AbstractMesh((), (), abstract_device=kind)
+        with jax.sharding.use_abstract_mesh(mesh):
+            jax.jit(kernel).trace(*shapes).lower(lowering_platforms=("tpu",)).compile()
+            with pltpu.force_tpu_interpret_mode():
+                interpreted = jax.make_jaxpr(kernel)(*inputs)
     (out,) = jax.jit(jax.extend.core.jaxpr_as_fun(interpreted))(*inputs)
     finite = bool(jnp.isfinite(out.astype(jnp.float32)).all())
     moved = bool(jnp.abs(out.astype(jnp.float32)).sum() > 0)
@@ -65,4 +66,4 @@ def check(code: str, target: str) -> str:
 
 for path in sorted(Path(sys.argv[1]).glob("*.md")):
     for code in re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL):
-        print(path.name, check(code, sys.argv[2]), flush=True)
+        print(path.name, check(code, sys.argv[2:]), flush=True)

@@ -198,6 +198,19 @@ def test_the_implementer_starts_from_the_base_design(scene):
     assert "# Start from design 1" in one.asked() and "1e-06" in one.asked()
 
 
+def test_without_a_built_in_kernel_there_is_an_example(scene):
+    one = scene(Say(json.dumps([IDEA])), Say(fenced(GOOD)))
+    graph = one.info.graph
+    unknown = [msgspec.structs.replace(node, op="some_unknown_op") for node in graph.nodes]
+    strange = msgspec.structs.replace(
+        one.info, graph=msgspec.structs.replace(graph, nodes=tuple(unknown))
+    )
+    (plan,) = one.team.planner.plan(strange, TARGET, ())
+    one.team.implementer.implement(strange, plan, TARGET)
+    assert "# An example of another kernel" in one.asked()
+    assert "rsqrt(jnp.mean(x * x" in one.asked()
+
+
 def test_plans_of_the_floor_are_written_by_the_floor(scene):
     one = scene(Say("[]"))
     plan = one.team.planner.plan(one.info, TARGET, ())[0]

@@ -9,14 +9,15 @@ import msgspec
 from maxkernel.engineers.llm.models import ModelSpec, cost_of
 
 _PER_ROUND = {
-    "planner": (1, 9_000, 2_500),
-    "implementer": (4, 9_000, 5_000),
-    "debugger": (4, 10_000, 5_000),
-    "tuner": (1, 1_500, 500),
-    "profiler": (2, 4_000, 1_000),
+    "planner": (1, 6_000, 2_500),
+    "implementer": (4, 5_500, 5_000),
+    "debugger": (4, 6_500, 5_000),
+    "tuner": (1, 700, 500),
+    "profiler": (2, 2_000, 1_000),
 }
-"""Requests in one round of four plans, and input and output tokens of each: prompt sizes as
-`benchmarks/prompts.py` prints them; answers of reasoning models on kernels of a hundred lines."""
+"""Requests in one round of four plans, and input and output tokens of each: the prompt sizes that
+`benchmarks/prompts.py` prints and half as much again for tools and corrections; the answers are
+those of models that reason before they write a kernel of a hundred lines."""
 
 
 class Forecast(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from maxkernel.knowledge import hardware
 from maxkernel.targets import Target
 from maxkernel.types import Plan, TaskInfo
 
+EXAMPLE = "guide/writing-candidates/a-complete-example"
 SOURCE_SHARE = 0.4
 """Part of the room that the kernel to start from may take."""
 
@@ -46,7 +47,7 @@ class LlmImplementer:
         return self._place.desk.ask(question)
 
     def _start(self, info: TaskInfo, plan: Plan, target: Target) -> str:
-        """The kernel to start from, introduced: the plan's base, else the built-in one, if any."""
+        """The kernel to start from, introduced: the plan's base, the built-in one, an example."""
         base = plan.options.get("base")
         design = self._place.design(base) if isinstance(base, int) else None
         if design is not None:
@@ -55,17 +56,17 @@ class LlmImplementer:
             return f"# Start from design {design.id}\n\n{found}\n\n{data('kernel', design.source)}"
         source = self._builtin(info, target)
         if source is None:
-            return ""
+            example = self._place.library.read_doc(EXAMPLE) or ""
+            return f"# An example of another kernel\n\n{data('guide', example)}"
         return (
             "# A kernel for this task by the built-in engineer\n\nIt is right. Take from it what "
             f"the plan can use.\n\n{data('kernel', source)}"
         )
 
     def _builtin(self, info: TaskInfo, target: Target) -> str | None:
-        floor = self._place.floor
-        for plan in floor.planner.plan(info, target, ())[:1]:
+        for plan in self._place.floor_plans(info, target, ())[:1]:
             try:
-                return floor.implementer.implement(info, plan, target)
+                return self._place.floor.implementer.implement(info, plan, target)
             except NoAnswer:
                 return None
         return None
@@ -76,8 +77,7 @@ class LlmImplementer:
             f"# Chip\n\n{hardware(target)}",
             describe_plan(plan),
         ]
-        if start:
-            parts.append(clip(start, int(room * SOURCE_SHARE)))
+        parts.append(clip(start, int(room * SOURCE_SHARE)))
         hints = self._place.hints(f"{plan.strategy} {plan.family}")
         if hints and sum(map(len, parts)) + len(hints) < room:
             parts.append("# From the guide\n\n" + data("guide", hints))

@@ -54,7 +54,7 @@ class LlmPlanner:
     def plan(self, info: TaskInfo, target: Target, history: tuple[Outcome, ...]) -> list[Plan]:
         """New plans, the most promising first. Raises BudgetSpent; NoAnswer when there is nobody
         left to ask, the built-in engineer included."""
-        floor = self._place.floor.planner.plan(info, target, history)
+        floor = self._place.floor_plans(info, target, history)
         known = {(o.plan.strategy.casefold(), o.plan.options.get("base")) for o in history}
 
         def parse(text: str) -> list[Plan]:

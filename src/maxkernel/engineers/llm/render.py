@@ -36,7 +36,8 @@ def prompt_file(name: str) -> str:
 def data(name: str, text: str) -> str:
     """Marks text as material, never instructions; the text cannot end the mark itself."""
     inner = re.sub(r"<(/?)data", r"<\1 data", text.rstrip(), flags=re.IGNORECASE)
-    return f'<data name="{name}">\n{inner}\n</data>'
+    safe = re.sub(r"[^\w ./:-]", "_", name)[:100]
+    return f'<data name="{safe}">\n{inner}\n</data>'
 
 
 def clip(text: str, limit: int) -> str:
@@ -54,7 +55,9 @@ def describe_task(info: TaskInfo, prepared: Prepared | None = None, room: int = 
         small = f" (check size {check})" if check != full else ""
         lines.append(f"- input {name}: {full}{small}")
     for place, value in sorted(info.statics.items()):
-        lines.append(f"- argument {place} of the call is the Python constant {value!r}")
+        lines.append(
+            f"- argument {place} of the call is the Python constant {clip(repr(value), 80)}"
+        )
     for place, output in enumerate(info.outputs):
         lines.append(f"- output {place}: {output}")
     lines.append(f"- tolerance: atol {info.tolerance.atol:g}, rtol {info.tolerance.rtol:g}")
@@ -128,7 +131,7 @@ def describe_history(history: tuple[Outcome, ...], room: int) -> str:
         del lines[expendable.pop(0)]
         left_out += 1
     note = f"\n({left_out} older ones left out)" if left_out else ""
-    return "# Tried so far\n\n" + "\n".join(lines.values()) + note
+    return "# Tried so far\n\n" + data("history", "\n".join(lines.values())) + note
 
 
 def _outcome(outcome: Outcome) -> str:

@@ -9,10 +9,12 @@ from maxkernel.engineers.llm.desk import Desk
 from maxkernel.engineers.llm.fixes import Fixes
 from maxkernel.engineers.llm.render import prompt_file
 from maxkernel.engineers.llm.tools import Tool, Toolbox
+from maxkernel.engineers.roles import NoAnswer
 from maxkernel.engineers.team import Team
 from maxkernel.judge import Prepared
 from maxkernel.knowledge import Library
-from maxkernel.types import Design, Evaluation
+from maxkernel.targets import Target
+from maxkernel.types import Design, Evaluation, Outcome, Plan, TaskInfo
 
 HINTS = 3
 """Passages of the guide that are put into a question unasked."""
@@ -53,6 +55,15 @@ class Workplace:
         hits = [hit for hit in self.library.search_docs(query, 12) if hit.id.startswith(prefix)]
         texts = [self.library.read_doc(hit.id) or "" for hit in hits[:HINTS]]
         return "\n\n".join(text[:HINT_LENGTH] for text in texts)
+
+    def floor_plans(
+        self, info: TaskInfo, target: Target, history: tuple[Outcome, ...]
+    ) -> list[Plan]:
+        """The built-in engineer's plans; none when it knows no family for the task."""
+        try:
+            return self.floor.planner.plan(info, target, history)
+        except NoAnswer:
+            return []
 
     def design(self, id: int | None) -> Design | None:
         """A design of this run by its number."""
