@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -84,6 +85,7 @@ class _Binder:
                 found[self.partner[k]] = found[k]
             else:
                 shape = self.kernel.outputs[k - self.inputs].shape
+                self.machine.reserve(math.prod(shape) * dtype.itemsize)
                 found.append(poisoned(shape, dtype, self.machine.options.poison))
         return found
 
@@ -101,6 +103,7 @@ class _Binder:
             mark = self.marks.setdefault(group, np.zeros(array.shape, np.bool_))
         private = paired or (not output and argument in self.written)
         window = self.kernel.windows[k]
+        self.machine.reserve(math.prod(window.bounds) * array.itemsize)
         return Slot(self.name(k), window, array, t.shape, t.element, output, private, mark)
 
     def ref(self, k: int, arrays: list[Array]) -> Ref:

@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from maxkernel.worker.mosaic.errors import BadArtifact, Exhausted, MosaicError, OutOfBounds
+from maxkernel.worker.mosaic.errors import (
+    BadArtifact,
+    BrokenPromise,
+    Exhausted,
+    MosaicError,
+    OutOfBounds,
+)
 from maxkernel.worker.mosaic.lower import Lowering
 from maxkernel.worker.mosaic.memory import Array, Machine, Ref
 from maxkernel.worker.mosaic.model import Options, Window
@@ -58,7 +64,7 @@ class BlockMap:
                 self.lanes = Lowering(self.func, self.options, lanes=True)
             columns: list[Any] = [np.ascontiguousarray(axis) for axis in steps.T]
             found = _call(self.lanes, columns, prefetch, grid)
-        except OutOfBounds:
+        except (OutOfBounds, BrokenPromise):
             raise
         except MosaicError:
             rows = [self.at(tuple(int(i) for i in s), prefetch, grid) for s in steps]

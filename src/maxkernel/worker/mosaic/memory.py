@@ -121,8 +121,14 @@ class Machine:
         self.fuel -= 1
         if self.fuel < 0:
             raise Exhausted(f"more than {self.options.steps} grid steps and loop iterations")
-        if not self.fuel & 63 and time.monotonic() > self.deadline:
+        if time.monotonic() > self.deadline:
             raise Exhausted(f"the run took more than {self.options.seconds:g} s")
+
+    def reserve(self, nbytes: int) -> None:
+        """Account for memory about to be allocated."""
+        self.bytes += nbytes
+        if self.bytes > self.options.memory_bytes:
+            raise Exhausted(f"refs of more than {self.options.memory_bytes >> 20} MiB")
 
     def allocate(self, t: Type, name: str) -> Ref:
         """A new ref full of poison, or of fresh semaphores."""
@@ -134,9 +140,7 @@ class Machine:
                 cells[at] = Semaphore(t.element == "dma_semaphore")
             return Ref(Buffer(name), cells, t.element)
         dtype = numpy_dtype(t.element)
-        self.bytes += t.size * dtype.itemsize
-        if self.bytes > self.options.memory_bytes:
-            raise Exhausted(f"refs of more than {self.options.memory_bytes >> 20} MiB")
+        self.reserve(t.size * dtype.itemsize)
         buffer, array = Buffer(name), poisoned(t.shape, dtype, self.options.poison)
         if self.options.track:
             buffer.whole, buffer.defined = array, np.zeros(t.shape, np.bool_)

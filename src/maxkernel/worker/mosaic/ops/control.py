@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from maxkernel.worker.mosaic.errors import BadArtifact, BrokenPromise, Unsupported
 from maxkernel.worker.mosaic.lower import Frame, Lowering, Step, handles
 from maxkernel.worker.mosaic.memory import Machine
@@ -163,7 +165,7 @@ def assume_multiple(op: Op, c: Lowering) -> Step:
     multiple = op.integer("multiple")
 
     def step(r: Frame) -> None:
-        if not c.lanes and r[a] % multiple:
+        if np.any(r[a] % multiple):
             raise BrokenPromise(f"{r[a]} was promised to be a multiple of {multiple}")
         r[o] = r[a]
 
