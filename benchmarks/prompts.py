@@ -21,12 +21,12 @@ from maxkernel.engineers.llm.debugger import LlmDebugger
 from maxkernel.engineers.llm.explainer import LlmExplainer
 from maxkernel.engineers.llm.fixes import Fixes
 from maxkernel.engineers.llm.implementer import LlmImplementer
+from maxkernel.engineers.llm.office import Office
 from maxkernel.engineers.llm.planner import LlmPlanner
 from maxkernel.engineers.llm.profiler import LlmProfiler
 from maxkernel.engineers.llm.question import PROMPT_ROOM, Question
 from maxkernel.engineers.llm.tester import LlmTester
 from maxkernel.engineers.llm.tuner import LlmTuner
-from maxkernel.engineers.llm.workplace import Workplace
 from maxkernel.engineers.roles import NoAnswer
 from maxkernel.engineers.team import Team
 from maxkernel.judge import Judge, Prepared
@@ -94,7 +94,7 @@ class History:
         return [(1, self._evaluation)]
 
 
-def weigh(place: Workplace, evaluation: Evaluation, history: Sequence[Outcome]) -> list[Size]:
+def weigh(place: Office, evaluation: Evaluation, history: Sequence[Outcome]) -> list[Size]:
     """The prompt sizes of every role for the task and history at hand."""
     scales, prepared = place.desk, place.prepared
     assert isinstance(scales, Scales) and prepared is not None
@@ -131,7 +131,7 @@ def measure(
     ]
     archive: Archive = History(source, evaluation)
     with closing(open_library(settings)) as library, closing(Fixes()) as fixes:
-        place = Workplace(
+        place = Office(
             desk=Scales(),
             library=library,
             sheet=api_sheet(settings.python),

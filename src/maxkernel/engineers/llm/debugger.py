@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from maxkernel.engineers.llm.office import Office
 from maxkernel.engineers.llm.planner import BY_MODEL
 from maxkernel.engineers.llm.question import Question
 from maxkernel.engineers.llm.render import (
@@ -12,7 +13,6 @@ from maxkernel.engineers.llm.render import (
     describe_task,
 )
 from maxkernel.engineers.llm.robust import BadAnswer, code_of
-from maxkernel.engineers.llm.workplace import Workplace
 from maxkernel.engineers.roles import NoAnswer
 from maxkernel.knowledge import hardware
 from maxkernel.targets import Target
@@ -27,7 +27,7 @@ SIMILAR = 2
 class LlmDebugger:
     """Asks a model for the smallest change that cures a failure."""
 
-    def __init__(self, place: Workplace) -> None:
+    def __init__(self, place: Office) -> None:
         self._place = place
 
     def repair(

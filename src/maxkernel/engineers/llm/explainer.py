@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from maxkernel.engineers.llm.office import Office
 from maxkernel.engineers.llm.question import Question
 from maxkernel.engineers.llm.render import (
     clip,
@@ -11,7 +12,6 @@ from maxkernel.engineers.llm.render import (
     describe_task,
 )
 from maxkernel.engineers.llm.robust import prose_of
-from maxkernel.engineers.llm.workplace import Workplace
 from maxkernel.knowledge import hardware
 from maxkernel.targets import Target
 from maxkernel.types import Evaluation, TaskInfo
@@ -22,7 +22,7 @@ SOURCE_SHARE = 0.4
 class LlmExplainer:
     """Asks a model to explain."""
 
-    def __init__(self, place: Workplace) -> None:
+    def __init__(self, place: Office) -> None:
         self._place = place
 
     def explain(

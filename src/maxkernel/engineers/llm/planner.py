@@ -7,6 +7,7 @@ from functools import cache
 
 import msgspec
 
+from maxkernel.engineers.llm.office import Office
 from maxkernel.engineers.llm.question import Question
 from maxkernel.engineers.llm.render import (
     clip,
@@ -16,7 +17,6 @@ from maxkernel.engineers.llm.render import (
     describe_task,
 )
 from maxkernel.engineers.llm.robust import BadAnswer, json_of
-from maxkernel.engineers.llm.workplace import Workplace
 from maxkernel.engineers.roles import BudgetSpent, NoAnswer
 from maxkernel.knowledge import hardware, strategy_titles
 from maxkernel.targets import Target
@@ -48,7 +48,7 @@ class Idea(msgspec.Struct, frozen=True):
 class LlmPlanner:
     """Asks a model for plans; begins with the built-in engineer's best, so there is a floor."""
 
-    def __init__(self, place: Workplace) -> None:
+    def __init__(self, place: Office) -> None:
         self._place = place
 
     def plan(self, info: TaskInfo, target: Target, history: tuple[Outcome, ...]) -> list[Plan]:

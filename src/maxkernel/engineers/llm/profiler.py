@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from maxkernel.engineers.llm.office import Office
 from maxkernel.engineers.llm.question import Question
 from maxkernel.engineers.llm.render import clip, data, describe_plan, describe_program
 from maxkernel.engineers.llm.robust import json_of
-from maxkernel.engineers.llm.workplace import Workplace
 from maxkernel.engineers.roles import NoAnswer
 from maxkernel.knowledge import hardware
 from maxkernel.targets import Target
@@ -30,7 +30,7 @@ class Reading(msgspec.Struct, frozen=True):
 class LlmProfiler:
     """Adds cause and remedies to the built-in profiler's figures."""
 
-    def __init__(self, place: Workplace) -> None:
+    def __init__(self, place: Office) -> None:
         self._place = place
 
     def diagnose(self, info: TaskInfo, program: ProgramTime, target: Target) -> Diagnosis:

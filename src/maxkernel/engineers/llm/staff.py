@@ -24,6 +24,7 @@ from maxkernel.engineers.llm.explainer import LlmExplainer
 from maxkernel.engineers.llm.fixes import Fixes
 from maxkernel.engineers.llm.implementer import LlmImplementer
 from maxkernel.engineers.llm.models import ModelSpec, check_budget, check_model, parse_model
+from maxkernel.engineers.llm.office import Office
 from maxkernel.engineers.llm.planner import LlmPlanner
 from maxkernel.engineers.llm.profiler import LlmProfiler
 from maxkernel.engineers.llm.question import Question
@@ -31,7 +32,6 @@ from maxkernel.engineers.llm.robust import DEFAULT_PATIENCE, Patience, prose_of
 from maxkernel.engineers.llm.tester import LlmTester
 from maxkernel.engineers.llm.tools import EVALUATIONS, Toolbox
 from maxkernel.engineers.llm.tuner import LlmTuner
-from maxkernel.engineers.llm.workplace import Workplace
 from maxkernel.engineers.team import Team
 from maxkernel.errors import UsageError
 from maxkernel.judge import Judge, Prepared
@@ -63,7 +63,7 @@ class LlmTeam:
     tester: LlmTester | None
     desk: Desk
     toolbox: Toolbox
-    place: Workplace
+    place: Office
 
     def __enter__(self) -> LlmTeam:
         return self
@@ -145,7 +145,7 @@ def llm_team(
     floor = floor or Team.builtin()
     archive = archive or NoArchive()
     toolbox = Toolbox(library, judge, prepared, archive, evaluations, judged)
-    place = Workplace(
+    place = Office(
         desk=desk,
         library=library,
         sheet=api_sheet(settings.python),
@@ -207,7 +207,7 @@ def probe(word: str, patience: Patience = DEFAULT_PATIENCE) -> str:
     return desk.ask(Question("probe", "Answer with one word.", lambda _: "Say: ready", prose_of))
 
 
-def _team(place: Workplace, chosen: Mapping[str, Sequence[ModelSpec]], floor: Team) -> Team:
+def _team(place: Office, chosen: Mapping[str, Sequence[ModelSpec]], floor: Team) -> Team:
     return Team(
         planner=LlmPlanner(place) if "planner" in chosen else floor.planner,
         implementer=LlmImplementer(place) if "implementer" in chosen else floor.implementer,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from maxkernel.engineers.llm.office import Office
 from maxkernel.engineers.llm.question import Question
 from maxkernel.engineers.llm.render import describe_task
 from maxkernel.engineers.llm.robust import BadAnswer, json_of
-from maxkernel.engineers.llm.workplace import Workplace
 from maxkernel.engineers.roles import NoAnswer
 from maxkernel.targets import Target
 from maxkernel.types import InputCase, TaskInfo
@@ -17,7 +17,7 @@ _INTEGER_ONLY = frozenset({"random_int", "lowest", "highest"})
 class LlmTester:
     """Asks a model what could go wrong."""
 
-    def __init__(self, place: Workplace) -> None:
+    def __init__(self, place: Office) -> None:
         self._place = place
 
     def cases(self, info: TaskInfo, target: Target) -> tuple[InputCase, ...]:

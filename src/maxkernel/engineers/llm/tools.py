@@ -1,4 +1,4 @@
-"""Tools of agents, the command line and other faces: text in, bounded text out, written once."""
+"""Tools of models, the command line and other faces: text in, bounded text out, written once."""
 
 from __future__ import annotations
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from maxkernel.engineers.llm.office import Office
 from maxkernel.engineers.llm.question import Question
 from maxkernel.engineers.llm.render import constants, describe_plan
 from maxkernel.engineers.llm.robust import BadAnswer, json_of
-from maxkernel.engineers.llm.workplace import Workplace
 from maxkernel.engineers.roles import NoAnswer
 from maxkernel.knowledge import hardware
 from maxkernel.targets import Target
@@ -18,7 +18,7 @@ ADDED = 4
 class LlmTuner:
     """Extends what the built-in tuner would search."""
 
-    def __init__(self, place: Workplace) -> None:
+    def __init__(self, place: Office) -> None:
         self._place = place
 
     def extend(

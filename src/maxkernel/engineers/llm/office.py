@@ -23,7 +23,7 @@ HINT_LENGTH = 1200
 
 
 @dataclass(frozen=True)
-class Workplace:
+class Office:
     """Shared by all roles of one team."""
 
     desk: Desk
