@@ -90,6 +90,10 @@ class Builder:
         assert op in REDUCTIONS
         inside = tuple(a for a in over if a in self.program[arg].axes)
         outside = tuple(a for a in over if a not in inside)
+        if inside and op == "sum":
+            picked = self._pick(arg, inside)
+            if picked is not None:
+                return picked
         if inside:
             arg = self._intern(
                 Term(
@@ -104,6 +108,45 @@ class Builder:
             size = self.leaf("size", self.program[arg].kind, (), over=outside)
             return self.apply("mul", (arg, size))
         return arg
+
+    def _pick(self, arg: int, over: tuple[Axis, ...]) -> int | None:
+        """sum(where(column == index, f(x), 0)) is f(x[index]): only x itself is picked.
+
+        An index outside of the row picks 0, as the sum does.
+        """
+        found = idioms.one_hot(self, arg, over)
+        if found is None:
+            return None
+        hit, index, value = found
+        inside = frozenset(over)
+        if self.program[value].op in ("input", "dot"):
+            return None
+        roots = self.program.reach([value], stop=lambda t: not self._opens(t, inside))
+        bases = {t for t in roots if not self._opens(t, inside) and self.program[t].axes & inside}
+        if len(bases) != 1 or bases == {value}:
+            return None
+        zero = self.literal(0, self.program[value].kind)
+        moved: dict[int, int] = {}
+        for t in roots:
+            if t in bases:
+                chosen = self.raw("where", (hit, t, zero), kind=self.program[t].kind)
+                moved[t] = self.reduce("sum", chosen, over)
+            elif not self._opens(t, inside):
+                moved[t] = t
+            else:
+                args = tuple(moved[a] for a in self.program[t].args)
+                moved[t] = self.apply(self.program[t].op, args, **dict(self.program[t].attrs))
+        size = self.leaf("size", "int", (), over=over)
+        least, most = (
+            self.apply("ge", (index, self.literal(0, "int"))),
+            self.apply("lt", (index, size)),
+        )
+        return self.apply("where", (self.apply("and", (least, most)), moved[value], zero))
+
+    def _opens(self, term: int, inside: frozenset[Axis]) -> bool:
+        """Whether a term is elementwise in the columns, so that a pick may look below it."""
+        t = self.program[term]
+        return bool(t.args) and bool(t.axes & inside) and t.op not in (*REDUCTIONS, "dot")
 
     def term(self, term: Term) -> int:
         """A term that its caller made."""

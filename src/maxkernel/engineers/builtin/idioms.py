@@ -160,6 +160,19 @@ def _where(b: Builder, args: Args, attrs: dict[str, Any]) -> int | None:
     return args[1] if args[1] == args[2] else None
 
 
+def one_hot(b: Builder, term: int, over: tuple[int, ...]) -> tuple[int, int, int] | None:
+    """(hit, index, value) when the term is `value where column == index, else 0`."""
+    args = match(b, term, "where")
+    if not args or b.program.literal(args[2]) != 0:
+        return None
+    sides = match(b, args[0], "eq")
+    for column, index in (sides, sides[::-1]) if sides else ():
+        t = b.program[column]
+        if t.op == "iota" and t.attr("over") == over and not b.program[index].axes & set(over):
+            return args[0], index, args[1]
+    return None
+
+
 def wrapped_index(b: Builder, term: int, extent: int) -> int | None:
     """i when the term is `i + extent if i < 0 else i`, as indexing writes it."""
     args = match(b, term, "where")

@@ -16,14 +16,15 @@ from maxkernel.engineers.builtin.matmul.match import MatmulProgram
 from maxkernel.targets import Target, peak_rate
 from maxkernel.types import TunableSpace
 
-Strategy = Literal["depth", "accumulate", "rows"]
-VMEM_SHARE = 0.82
+Strategy = Literal["depth", "accumulate", "rows", "running"]
+VMEM_SHARE = 0.88
 """Of VMEM that blocks and chunks may take; the rest is the compiler's."""
 MS = (128, 256, 512, 1024, 2048)
 NS: dict[Strategy, tuple[int, ...]] = {
-    "depth": (128, 256, 512),
+    "depth": (256, 512),
     "accumulate": (512, 1024, 2048),
-    "rows": (128, 256, 512),
+    "rows": (256, 512),
+    "running": (256, 512, 1024),
 }
 KS = (512, 1024, 2048)
 CHUNKS = (512, 256, 1024)
@@ -51,6 +52,8 @@ def rank(matmul: MatmulProgram, target: Target, strategy: Strategy) -> list[Bloc
     depth = matmul.sizes[3]
     found: list[Blocks] = []
     for m, n, k in product(MS, NS[strategy], KS if strategy == "accumulate" else (depth,)):
+        if strategy in ("rows", "running"):
+            n = divisor(matmul.sizes[2], n)
         fits = footprint(matmul, strategy, m, n, k) <= VMEM_SHARE * target.vmem_bytes
         if fits and k <= depth:
             found.append(_timed(matmul, target, strategy, m, n, k))
@@ -66,10 +69,20 @@ def tunables(ranked: list[Blocks], strategy: Strategy) -> TunableSpace:
     }
     if strategy == "accumulate":
         space["block_k"] = tuple(dict.fromkeys(b.k for b in near))
-    space["chunk_rows"] = (256, 512) if strategy == "accumulate" else CHUNKS
+    wide = max(b.n for b in near) > 512
+    space["chunk_rows"] = (256, 512) if wide else CHUNKS
     if strategy == "rows":
         space["finish_rows"] = FINISH_ROWS
     return space
+
+
+def divisor(size: int, limit: int) -> int:
+    """The block that the emitted function of this name chooses."""
+    for unit in (256, 128):
+        for block in range(limit - limit % unit, 0, -unit):
+            if size % block == 0:
+                return block
+    return size
 
 
 def footprint(matmul: MatmulProgram, strategy: Strategy, m: int, n: int, k: int) -> float:
@@ -81,6 +94,8 @@ def footprint(matmul: MatmulProgram, strategy: Strategy, m: int, n: int, k: int)
     chunk = 3 * 4 * min(m, CHUNKS[0]) * n
     if strategy == "accumulate":
         return size + 4 * m * n + chunk
+    if strategy == "running":
+        return size + 4 * 4 * 128 * m + chunk
     if strategy == "rows":
         return size + 4 * m * columns + max(chunk, 6 * 4 * FINISH_ROWS[0] * columns)
     return size + chunk
@@ -109,6 +124,7 @@ def _timed(
     moved += rows * cols * result_bytes(matmul)
     flops = 2.0 * rows_up * m * cols_up * n * depth
     share = ACCUMULATE_SHARE if strategy == "accumulate" else MXU_SHARE
+    share *= n / (-(-n // target.mxu_size) * target.mxu_size)
     work = flops / (share * peak_rate(target, matmul.lhs.dtype))
     traffic = memory_seconds(moved, target)
     blocks = k * (m * side_bytes(matmul, "lhs") + n * side_bytes(matmul, "rhs"))

@@ -11,6 +11,7 @@ from maxkernel.engineers.builtin.matmul.arguments import Argument
 from maxkernel.engineers.builtin.matmul.match import MatmulProgram
 from maxkernel.engineers.builtin.matmul.parts import epilogue_scope, product_code
 from maxkernel.engineers.builtin.module import Module
+from maxkernel.engineers.builtin.running import Accumulators, single_sweep, statistics
 from maxkernel.engineers.builtin.text import Names, call, doc
 
 _TAKEN = (*chunks.TAKEN, "dot", "n", "step", "finish", "column_0", "columns", "block_n")
@@ -124,6 +125,53 @@ def whole_rows(
         *finish[(0 if fixed else 1) :],
     ]
     return "\n".join(lines)
+
+
+def running(
+    matmul: MatmulProgram,
+    args: tuple[Argument, ...],
+    results: list[str],
+    module: Module,
+) -> tuple[str, list[str]]:
+    """Statistics of rows gather while the columns pass; (source, names of their scratch)."""
+    refs = _refs(args, results)
+    names = Names([*refs, *_TAKEN, "lanes", "start", "j"])
+    program, space = matmul.program, matmul.space
+    before, inner, product = product_code(matmul, args, names, module)
+    tile = epilogue_scope(matmul, "tile", args, names, module)
+    tile.known[matmul.term] = Code(names.new("product"))
+    found = statistics(program, matmul.region.terms, space.cols)
+    single_sweep(found)
+    gathered = Accumulators.of(program, space.cols, found, names)
+    moving = frozenset(space.rows)
+    before += chunks.hoisted(tile, [a for s in found for a in program[s.term].args], moving)
+    inner += [f"{tile.known[matmul.term].text} = {product}"]
+    inner += gathered.update(tile, 1, "block_n")
+    last = epilogue_scope(matmul, "tile", args, names, module)
+    gathered.finish(last, 1)
+    rest = chunks.stores(last, _stores(matmul, results), 12)
+    height = f"{results[0]}_ref.shape[0]"
+    axis = 2 if matmul.batch else 1
+    keywords = ["chunk_rows", "block_n", "n"]
+    scratch = list(gathered.refs.values())
+    lines = [
+        *_head([*refs, *scratch], keywords, "Folds one block of columns into the statistics."),
+        f"    j = pl.program_id({axis})",
+        f"    lanes = {scratch[0]}.shape[1]",
+        *(["    column_0 = j * block_n"] if _mentions([*before, *inner], "column_0") else []),
+        "",
+        "    @pl.when(j == 0)",
+        "    def start():",
+        *_indented(gathered.start(tile), 8),
+        "",
+        *_indented(before, 4),
+        *chunks.loop(inner, height, 4)[(0 if before else 1) :],
+        "",
+        f"    @pl.when(j == pl.num_programs({axis}) - 1)",
+        "    def finish():",
+        *chunks.loop(rest, height, 8)[1:],
+    ]
+    return "\n".join(lines), scratch
 
 
 def _refs(args: Sequence[Argument], results: Sequence[str]) -> list[str]:

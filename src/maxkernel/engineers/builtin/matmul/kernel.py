@@ -14,7 +14,7 @@ from maxkernel.types import TunableSpace
 
 TAKEN = (
     "m n k b i j inner steps batch body block_m block_n block_k chunk_rows finish_rows k_step "
-    "divisor".split()
+    "divisor lanes".split()
 )
 """Names that `kernel` uses itself."""
 _BLOCK: dict[Where, tuple[tuple[str, str], tuple[str, str]]] = {
@@ -31,12 +31,14 @@ _SIZES: dict[Where, tuple[str, str]] = {
     "wide": ("m", "n"),
 }
 DIVISOR = '''def divisor(size, limit):
-    """Largest multiple of 128 up to `limit` that divides `size`; `size` if there is none."""
-    for block in range(limit - limit % 128, 0, -128):
-        if size % block == 0:
-            return block
+    """Largest block up to `limit` that divides `size`: of whole 256s, else of 128s, else all."""
+    for unit in (256, 128):
+        for block in range(limit - limit % unit, 0, -unit):
+            if size % block == 0:
+                return block
     return size
 '''
+"""Blocks that must divide: what lies behind the end of an array is garbage in a sum."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,13 @@ class Layout:
 
     depth: bool = False
     wide: bool = False
+    running: bool = False
+    """Results are complete after the last block of columns."""
 
     @property
     def back_and_forth(self) -> bool:
         """Whether the inner axis turns around, so that the block at a turn is used twice."""
-        return not self.depth and not self.wide
+        return not (self.depth or self.wide or self.running)
 
 
 @dataclass(frozen=True)
@@ -107,8 +111,12 @@ def _sizes(c: Call) -> list[str]:
         f"k = {dim(matmul.contract)}",
         "chunk_rows = min(chunk_rows, block_m, pl.cdiv(m, 32) * 32)",
         "block_m = min(block_m, pl.cdiv(m, chunk_rows) * chunk_rows)",
-        "block_n = divisor(n, block_n)" if c.layout.wide else "block_n = min(block_n, n)",
+        "block_n = min(block_n, n)"
+        if c.layout.back_and_forth or c.layout.depth
+        else "block_n = divisor(n, block_n)",
     ]
+    if c.layout.running:
+        lines.append("lanes = 128 if block_n % 128 == 0 else 1")
     if c.layout.depth:
         lines.append("block_k = divisor(k, block_k)")
     return lines
@@ -129,7 +137,7 @@ def _walk(c: Call) -> list[str]:
 
 def _call(c: Call, taken: Sequence[str]) -> str:
     grid = ["pl.cdiv(m, block_m)", "steps" if c.layout.back_and_forth else "pl.cdiv(n, block_n)"]
-    meaning = ['"parallel"', '"arbitrary"' if c.layout.wide else '"parallel"']
+    meaning = ['"parallel"', '"arbitrary"' if c.layout.wide or c.layout.running else '"parallel"']
     if c.layout.depth:
         grid.append("k // block_k")
         meaning.append('"arbitrary"')

@@ -10,6 +10,7 @@ from maxkernel.engineers.builtin.matmul.blocks import Strategy, rank, tunables
 from maxkernel.engineers.builtin.matmul.kernel import DIVISOR, TAKEN, Call, Layout, kernel_text
 from maxkernel.engineers.builtin.matmul.match import MatmulProgram, match
 from maxkernel.engineers.builtin.module import Module, Shapes, array_names, parameters
+from maxkernel.engineers.builtin.running import is_statistic, statistics
 from maxkernel.engineers.builtin.terms import REDUCTIONS, Program
 from maxkernel.engineers.builtin.text import Names
 from maxkernel.targets import Target
@@ -19,10 +20,12 @@ NAMES: dict[Strategy, str] = {
     "depth": "whole-k blocks, no accumulator, epilogue in the same step",
     "accumulate": "k innermost, accumulator in VMEM, epilogue with the last step",
     "rows": "whole rows gather in VMEM, then their epilogue",
+    "running": "running statistics of rows while the columns pass",
 }
 _STORIES: dict[Strategy, str] = {
     "depth": "Blocks of whole k: no accumulator, and the epilogue overlaps the product.",
     "accumulate": "Partial products add up in an accumulator; the epilogue joins the last one.",
+    "running": "Rows' statistics fold in block after block; the product is never stored.",
     "rows": "All columns of some rows gather in VMEM, so statistics of whole rows cost no traffic.",
 }
 
@@ -40,7 +43,7 @@ def plans(info: TaskInfo, program: Program, target: Target) -> list[Plan]:
             f"{_STORIES[strategy]} Blocks of {best.m} x {best.n}"
             f"{f' x {best.k}' if strategy == 'accumulate' else ''}: {best.why}."
         )
-        if strategy != "rows" and not _has_statistics(matmul):
+        if not any(program[t].op in REDUCTIONS for t in matmul.epilogue):
             reason += " XLA is near the limit for a dense product: expect parity."
         found.append(Plan("matmul", NAMES[strategy], reason, {}, best.seconds))
     if not found:
@@ -50,23 +53,11 @@ def plans(info: TaskInfo, program: Program, target: Target) -> list[Plan]:
 
 def applicable(matmul: MatmulProgram) -> list[Strategy]:
     """Strategies that are correct for this epilogue."""
-    if row_statistics(matmul) or any(r.role == "row" for r in matmul.results):
-        return ["rows"]
-    return ["depth", "accumulate"]
-
-
-def row_statistics(matmul: MatmulProgram) -> list[int]:
-    """Epilogue terms that reduce over all of a row's columns (not over runs of them)."""
-    program = matmul.program
-    return [
-        t
-        for t in matmul.epilogue
-        if program[t].op in REDUCTIONS and not program[t].axes & set(matmul.space.cols)
-    ]
-
-
-def _has_statistics(matmul: MatmulProgram) -> bool:
-    return any(matmul.program[t].op in REDUCTIONS for t in matmul.epilogue)
+    found = statistics(matmul.program, matmul.region.terms, matmul.space.cols)
+    if not found:
+        return ["depth", "accumulate"]
+    per_row = all(r.role == "row" for r in matmul.results)
+    return ["running", "rows"] if per_row and all(s.level == 1 for s in found) else ["rows"]
 
 
 def cut_of(matmul: MatmulProgram) -> int:
@@ -75,7 +66,7 @@ def cut_of(matmul: MatmulProgram) -> int:
     program, epilogue = matmul.program, matmul.epilogue
     late = set[int]()
     for t in epilogue:
-        if t in row_statistics(matmul) or late & set(program[t].args):
+        if is_statistic(program, t, matmul.space.cols) or late & set(program[t].args):
             late.add(t)
     full = set(matmul.space.rows) | set(matmul.batch)
     frontier = {
@@ -117,6 +108,12 @@ def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> s
         bound.append("finish_rows=finish_rows")
         scratch.append("pltpu.VMEM((block_m, n), jnp.float32)")
         module.helpers.add(DIVISOR)
+    elif strategy == "running":
+        args = arguments(matmul, arrays, matmul.epilogue)
+        text, kept = bodies.running(matmul, args, results, module)
+        bound += ["block_n=block_n", "n=n"]
+        scratch += ["pltpu.VMEM((block_m, lanes), jnp.float32)" for _ in kept]
+        module.helpers.add(DIVISOR)
     else:
         args = arguments(matmul, arrays, matmul.epilogue)
         body = bodies.whole_depth if strategy == "depth" else bodies.accumulated
@@ -126,7 +123,7 @@ def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> s
             bound.append("steps=k // block_k")
             scratch.append(f"pltpu.VMEM((block_m, block_n), jnp.{kind})")
             module.helpers.add(DIVISOR)
-    limit = int(target.vmem_bytes * 0.86) >> 20
+    limit = int(target.vmem_bytes * 0.94) >> 20
     module.constants["VMEM_LIMIT_BYTES"] = (
         f"{limit} * 2**20",
         "two buffers per block, and a chunk",
@@ -143,7 +140,9 @@ def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> s
         arguments=parameter_names,
         args=args,
         results=results,
-        layout=Layout(depth=strategy == "accumulate", wide=strategy == "rows"),
+        layout=Layout(
+            depth=strategy == "accumulate", wide=strategy == "rows", running=strategy == "running"
+        ),
         tunables=space,
         bound=bound,
         scratch=scratch,
