@@ -17,6 +17,9 @@ from maxkernel.types.search import Limit
 MERGE_GAIN = 0.02
 """Expected ln gain per move that a merge brings in."""
 
+FURTHER = 0.3
+"""Of a move's gain that is expected of changing its value later."""
+
 _ISSUE: tuple[Limit, ...] = ("vector", "special", "load_store", "issue", "mxu", "unknown")
 _ALU: tuple[Limit, ...] = ("vector", "special", "issue", "unknown")
 _NARROW_ALU = frozenset({"v6e", "v7x"})
@@ -26,7 +29,10 @@ _NARROW_ALU = frozenset({"v6e", "v7x"})
 @dataclass(frozen=True)
 class Rewrite:
     """A rewrite as a move. `gains`: expected ln gain by what the design waits for; it is not
-    proposed elsewhere. The figures are typical gains of trials on v6e, for ranking only."""
+    proposed elsewhere. The figures are typical gains of trials on v6e, for ranking only.
+
+    A design starts with the first of `values`; the others are moves from there.
+    """
 
     name: str
     words: str
@@ -39,7 +45,7 @@ class Rewrite:
 
 REWRITES = (
     Rewrite(
-        "unroll", "unroll inner loops {} times", (2, 4),
+        "unroll", "unroll inner loops {} times", (4, 8, 2),
         lambda source, value: rewrites.unroll(source, int(value)), dict.fromkeys(_ISSUE, 0.04),
     ),
     Rewrite(
@@ -88,8 +94,8 @@ class BuiltinMover:
             move
             for rewrite in REWRITES
             if limit in rewrite.gains and (not rewrite.targets or target.name in rewrite.targets)
-            for value in rewrite.values
-            if (move := _move(design, rewrite, value, rewrite.gains[limit])) is not None
+            for value, share in _steps(design, rewrite)
+            if (move := _move(design, rewrite, value, share * rewrite.gains[limit])) is not None
         ]
         return sorted(found, key=lambda move: -move.gain)
 
@@ -106,9 +112,15 @@ class BuiltinMover:
         return found
 
 
+def _steps(design: Design, rewrite: Rewrite) -> list[tuple[Tunable, float]]:
+    """Values that can be tried next, and the share of the first one's gain to expect of them."""
+    now = design.plan.options.get(rewrite.name)
+    if now is None:
+        return [(rewrite.values[0], 1.0)]
+    return [(value, FURTHER) for value in rewrite.values if value != now]
+
+
 def _move(design: Design, rewrite: Rewrite, value: Tunable, gain: float) -> Move | None:
-    if design.plan.options.get(rewrite.name) == value:
-        return None
     source = rewrite.apply(design.source, value)
     if source is None or source == design.source:
         return None

@@ -132,13 +132,14 @@ class Accumulators:
         self, scope: Scope, s: Statistic, value: Code, pairs: list[Statistic], width: str
     ) -> None:
         ref, lines = self.refs[s.term], scope.lines
+        if not value.text.isidentifier() and (pairs or len(value.text) > 30):
+            value = scope.assign(self._argument(s), value)
         if s.kind in ("sum", "mean"):
             lines.append(f"{ref}[rows, :] += fold(jnp.add, {value.text}, lanes)")
             return
         combine = "jnp.maximum" if s.kind == "amax" else "jnp.minimum"
-        if pairs and not value.text.isidentifier():
-            value = scope.assign(self._argument(s), value)
-        part = f"fold({combine}, {value.text}, lanes)"
+        part = scope.names.new("part")
+        lines.append(f"{part} = fold({combine}, {value.text}, lanes)")
         if not pairs:
             lines.append(f"{ref}[rows, :] = {combine}({ref}[rows, :], {part})")
             return
@@ -166,14 +167,10 @@ class Accumulators:
             text = f"{ref}[rows, :]"
             if s.kind == "expsum":
                 assert s.shift is not None
-                text = (
-                    f"{text} * jnp.exp({self.refs[s.shift]}[rows, :] - {scope.known[s.shift].text})"
-                )
+                gain, most = scope.names.new("gain"), scope.known[s.shift].text
+                scope.lines.append(f"{gain} = jnp.exp({self.refs[s.shift]}[rows, :] - {most})")
+                text = f"{text} * {gain}"
             name = {"amax": "jnp.max", "amin": "jnp.min"}.get(s.kind, "jnp.sum")
-            if len(text) > 48:
-                local = scope.names.new("rescaled")
-                scope.lines.append(f"{local} = {text}")
-                text = local
             scope.assign(s.term, self._scaled(scope, s, f"{name}({text}, axis=1, keepdims=True)"))
 
     def _scaled(self, scope: Scope, s: Statistic, text: str) -> Code:
