@@ -64,9 +64,8 @@ class EngineHost:
             self._closing.wait(_POLL_SECONDS)
 
     def _wanted(self) -> bool:
-        if self._client.run.driven():
-            return False
-        return self._idle is None or self._client.state.running or self._client.prepared is None
+        wanted = self._idle is None or self._client.state.running or self._client.prepared is None
+        return wanted and not self._client.run.driven()
 
     def _drive(self) -> None:
         try:

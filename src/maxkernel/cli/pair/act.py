@@ -11,8 +11,11 @@ from rich.console import Console
 from maxkernel.cli.pair import show
 from maxkernel.cli.pair.editor import edit
 from maxkernel.cli.pair.words import NAMES
+from maxkernel.cli.studio import require_studio
 from maxkernel.errors import UsageError
 from maxkernel.modes.pair import (
+    NEW_KERNEL,
+    NEW_PLAN,
     Ask,
     PairSession,
     Proposal,
@@ -24,22 +27,6 @@ from maxkernel.modes.pair import (
     plan_to_text,
 )
 from maxkernel.search.reading import read_board
-from maxkernel.types import Plan
-
-NEW_PLAN = Plan("rowwise", "the idea in a few words", "Why it should help.")
-
-NEW_KERNEL = '''"""Your kernel: `kernel` takes the task's inputs by position."""
-
-import jax
-import jax.numpy as jnp
-from jax.experimental import pallas as pl
-
-TUNABLES = {}
-
-
-def kernel(*inputs):
-    raise NotImplementedError
-'''
 
 
 class Quit(Exception):
@@ -201,6 +188,7 @@ class Hands:
         self._session.set_approve(rest)
 
     def _export(self, rest: str) -> None:
+        require_studio()
         from maxkernel.web import export_run
 
         run = self._session.run

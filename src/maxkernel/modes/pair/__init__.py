@@ -16,6 +16,8 @@ from maxkernel.modes.pair.facts import find_design as find_design
 from maxkernel.modes.pair.facts import speedup as speedup
 from maxkernel.modes.pair.glossary import calls_by_line as calls_by_line
 from maxkernel.modes.pair.glossary import unit_of as unit_of
+from maxkernel.modes.pair.plantext import NEW_KERNEL as NEW_KERNEL
+from maxkernel.modes.pair.plantext import NEW_PLAN as NEW_PLAN
 from maxkernel.modes.pair.plantext import plan_from_text as plan_from_text
 from maxkernel.modes.pair.plantext import plan_to_text as plan_to_text
 from maxkernel.modes.pair.session import MAX_SOURCE_BYTES as MAX_SOURCE_BYTES

@@ -47,7 +47,7 @@ UNITS: dict[str, tuple[str, ...]] = {
             "logistic", "silu", "gelu", "softplus", "sin", "cos", "pow"),
     "xlu": ("sum", "mean", "max", "min", "argmax", "argmin", "transpose", "cumsum", "roll",
             "swapaxes"),
-    "valu": ("where", "astype", "maximum", "minimum", "clip", "abs", "multiply", "add"),
+    "valu": ("where", "maximum", "minimum", "clip", "abs", "multiply", "add", "select"),
 }  # fmt: skip
 """Names of calls that issue to a unit of the chip, as far as a name tells."""
 

@@ -1,4 +1,4 @@
-"""A plan as text that a person can edit, and back."""
+"""A plan as text that a person can edit, and back; blanks to start from."""
 
 from __future__ import annotations
 
@@ -7,6 +7,21 @@ from typing import Any, cast
 
 from maxkernel.errors import UsageError
 from maxkernel.types import Plan
+
+NEW_PLAN = Plan("rowwise", "the idea in a few words", "Why it should help.")
+
+NEW_KERNEL = '''"""Your kernel: `kernel` takes the task's inputs by position."""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+
+TUNABLES = {}
+
+
+def kernel(*inputs):
+    raise NotImplementedError
+'''
 
 _HELP = "keep the lines `family:`, `strategy:` and `options:`; the reason follows the empty line"
 

@@ -82,9 +82,18 @@ class PairSession:
 
     @property
     def prepared(self) -> Prepared | None:
-        """The traced task and its baseline; None until an engine has prepared it."""
+        """The traced task and its baseline; None until an engine has prepared it.
+
+        Raises UsageError for a run that another version of maxkernel wrote in another form.
+        """
         if self._prepared is None:
-            self._prepared = self.run.recall("prepared", Prepared)
+            try:
+                self._prepared = self.run.recall("prepared", Prepared)
+            except msgspec.ValidationError as error:
+                raise UsageError(
+                    f"{self.run.folder} was written by another version of maxkernel: {error}",
+                    "read it with that version",
+                ) from error
         return self._prepared
 
     def ask(self, ask: Ask, key: str = "") -> State:
