@@ -24,6 +24,10 @@ from maxkernel.worker.mosaic.errors import WrittenInput as WrittenInput
 from maxkernel.worker.mosaic.facts import Facts as Facts
 from maxkernel.worker.mosaic.facts import gather_facts as gather_facts
 from maxkernel.worker.mosaic.facts import influence as influence
+from maxkernel.worker.mosaic.launch import Executable as Executable
+from maxkernel.worker.mosaic.launch import Launched as Launched
+from maxkernel.worker.mosaic.launch import compile_kernel as compile_kernel
+from maxkernel.worker.mosaic.launch import launch as launch
 from maxkernel.worker.mosaic.model import Kernel as Kernel
 from maxkernel.worker.mosaic.model import Options as Options
 from maxkernel.worker.mosaic.model import Window as Window

@@ -6,20 +6,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax.export
+import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs._stablehlo import deserialize_portable_artifact
 
 from maxkernel.types import ArraySpec
+from maxkernel.worker.mosaic.dtypes import tensor_dtype
 from maxkernel.worker.mosaic.errors import BadArtifact, MosaicError, refusing
 from maxkernel.worker.mosaic.launch import Executable, compile_kernel
 from maxkernel.worker.mosaic.model import Kernel, Options
 from maxkernel.worker.mosaic.payload import read_kernel
-from maxkernel.worker.mosaic.read import Value, new_context
+from maxkernel.worker.mosaic.read import Value, new_context, read_type
 
 TARGET = "tpu_custom_call"
 ARTIFACT_LIMIT = 256 << 20
@@ -114,10 +116,22 @@ def _load(artifact: bytes) -> Program:
     kept = tuple(exported.module_kept_var_idx)
     if "main" not in functions or any(not 0 <= k < len(inputs) for k in kept):
         raise BadArtifact("an artifact whose main function does not fit its signature")
+    main = functions["main"].regions[0].blocks[0]
+    _agree([a.type for a in main.arguments], [inputs[k] for k in kept], "arguments")
+    _agree([v.type for v in list(main.operations)[-1].operation.operands], outputs, "results")
     running = _running(functions)
     return Program(
         module, context, tuple(kernels), calls, inputs, outputs, kept, functions, running
     )
+
+
+def _agree(types: Sequence[ir.Type], specs: Sequence[ArraySpec], what: str) -> None:
+    """The module must have the types that the artifact declares: calling it would convert."""
+    found = [read_type(t) for t in types]
+    if [(t.shape, tensor_dtype(t.element)) for t in found] != [
+        (s.shape, np.dtype(s.dtype)) for s in specs
+    ]:
+        raise BadArtifact(f"the {what} of the program are not those that the artifact declares")
 
 
 def _functions(module: ir.Module) -> dict[str, ir.Operation]:

@@ -60,6 +60,15 @@ def numpy_dtype(element: str) -> np.dtype[Any]:
     return np.dtype(found)
 
 
+def tensor_dtype(element: str) -> np.dtype[Any] | None:
+    """The numpy dtype of an element type outside kernels, where integers have signs (`ui8`)."""
+    if element.startswith("ui"):
+        found = UNSIGNED.get(element.removeprefix("u"))
+    else:
+        found = FLOATS.get(element) or INTEGERS.get(element)
+    return None if found is None else np.dtype(found)
+
+
 def bits(element: str) -> int:
     """Width in bits."""
     if element == "index":

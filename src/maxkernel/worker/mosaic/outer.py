@@ -25,13 +25,13 @@ from maxkernel.worker.mosaic.artifact import (
     target_of,
     walk_operations,
 )
+from maxkernel.worker.mosaic.dtypes import tensor_dtype
 from maxkernel.worker.mosaic.errors import BadArtifact, Exhausted, Unsupported, refusing
 from maxkernel.worker.mosaic.launch import launch
 from maxkernel.worker.mosaic.memory import Array
 from maxkernel.worker.mosaic.model import Options
 from maxkernel.worker.mosaic.read import Value, location_of, read_type
 from maxkernel.worker.mosaic.segment import Segment, Values
-from maxkernel.worker.mosaic.simple import tensor_dtype
 
 Path = tuple[tuple[int, int], ...]
 _CONTROL = {"stablehlo.while", "stablehlo.case", "stablehlo.if", "func.call"}

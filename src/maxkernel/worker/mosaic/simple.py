@@ -8,32 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from jaxlib.mlir import ir
 
-from maxkernel.worker.mosaic.dtypes import FLOATS
+from maxkernel.worker.mosaic.dtypes import FLOATS, tensor_dtype
 from maxkernel.worker.mosaic.errors import MosaicError
 from maxkernel.worker.mosaic.memory import Array
 from maxkernel.worker.mosaic.read import Value, read_attr, read_type
 
 Do = Callable[[list[Array]], Any]
-
-_UNSIGNED = {
-    "ui2": ml_dtypes.uint2,
-    "ui4": ml_dtypes.uint4,
-    "ui8": np.uint8,
-    "ui16": np.uint16,
-    "ui32": np.uint32,
-    "ui64": np.uint64,
-}
-_SIGNED = {"i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64}
-
-
-def tensor_dtype(element: str) -> np.dtype[Any] | None:
-    """The numpy dtype of a StableHLO element type; None for exotic ones."""
-    found: Any = FLOATS.get(element) or _SIGNED.get(element) or _UNSIGNED.get(element)
-    return None if found is None else np.dtype(found)
 
 
 def _constant(op: ir.Operation) -> Do | None:
