@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from maxkernel.api import EngineHost, Session, open_session, resume_run, start_pair
+from maxkernel.api.stopping import ask_to_stop
 from maxkernel.config import Settings
 from maxkernel.errors import MaxkernelError, UsageError
 from maxkernel.modes.pair import Approve, PairSession
@@ -114,7 +115,7 @@ class Studio:
         if client.state.running:
             client.stop()
         elif client.run.driven():
-            client.run.event("stop", by="browser")
+            ask_to_stop(client.run)
         else:
             raise UsageError(f"{run} is not running")
 
@@ -125,7 +126,7 @@ class Studio:
             hosts, drivers = list(self._hosts.values()), dict(self._drivers)
             for run, thread in drivers.items():
                 if thread.is_alive():
-                    self._clients[run].run.event("stop", by="studio")
+                    ask_to_stop(self._clients[run].run)
         for host in hosts:
             host.close()
         for thread in drivers.values():
