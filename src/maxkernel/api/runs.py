@@ -11,12 +11,14 @@ from pathlib import Path
 import msgspec
 
 from maxkernel.api.session import Session
+from maxkernel.api.stopping import stop_ear
 from maxkernel.engineers.team import Team
 from maxkernel.errors import UsageError
 from maxkernel.judge import Prepared, require_sound
-from maxkernel.modes import Finish, run_auto
+from maxkernel.modes import Finish, run_auto, run_graph
 from maxkernel.report import RunReport, build_report, write_bundle
 from maxkernel.search import Context, Progress, Silent
+from maxkernel.search.settings import SETTINGS, SearchSettings
 from maxkernel.store import RunFile, RunHeader
 from maxkernel.types import Budget, Candidate, Task
 
@@ -31,6 +33,8 @@ class RunOptions:
     progress: Progress = field(default_factory=Silent)
     allow_weak: bool = False
     """Also work on a task whose check can be passed without doing its work; the report says so."""
+    search: SearchSettings | None = None
+    """Search the design graph with these settings; None: the closed loop, or what the run did."""
 
 
 def start_run(
@@ -46,7 +50,8 @@ def start_run(
     prepared = _prepare(session, task, options)
     if not options.allow_weak:
         require_sound(task.name, prepared.lint)
-    with create_run(session, task, budget, "auto") as run:
+    mode = "graph" if options.search is not None else "auto"
+    with create_run(session, task, budget, mode) as run:
         run.step("prepared", Prepared, lambda: prepared)
         return _drive(session, run, budget, options), run.folder
 
@@ -123,11 +128,14 @@ def _drive(session: Session, run: RunFile, budget: Budget, options: RunOptions) 
         budget=budget,
         workers=session.settings.workers,
         progress=options.progress,
+        stopping=stop_ear(run),
     )
-    finish = run_auto(context)
+    search = options.search or run.recall(SETTINGS, SearchSettings)
+    finish = run_graph(context, search) if search is not None else run_auto(context)
     report = build_report(run, session.judge, prepared, finish)
     write_bundle(run.folder / BUNDLE, report, task, prepared, _winner(finish))
-    run.event("finished", outcome=finish.outcome, reason=finish.reason)
+    if finish.reason != "stopped":
+        run.event("finished", outcome=finish.outcome, reason=finish.reason)
     return report
 
 

@@ -8,6 +8,7 @@ import typer
 
 from maxkernel.cli.bench import bench
 from maxkernel.cli.flags import Flags
+from maxkernel.cli.graph import Mode, Policy, Seed, graph, settings_of
 
 app = typer.Typer(
     help="Turns a JAX function into a Pallas TPU kernel that is proven equal to it and faster.",
@@ -17,6 +18,7 @@ app = typer.Typer(
 )
 
 app.add_typer(bench, name="bench")
+app.command()(graph)
 
 Target = Annotated[str, typer.Option("--target", help="TPU generation: v4 v5e v5p v6e v7x.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -66,6 +68,9 @@ def optimize(
         float | None, typer.Option(help="Seconds to run at most, over all resumes.")
     ] = None,
     patience: Annotated[int, typer.Option(help="Rounds without gain before stopping.")] = 3,
+    mode: Mode = "auto",
+    policy: Policy = None,
+    seed: Seed = 0,
     allow_weak_task: Weak = False,
     as_json: Json = False,
     unsafe_no_sandbox: Unsafe = False,
@@ -77,7 +82,7 @@ def optimize(
 
     budget = Budget(candidates=budget_candidates, seconds=budget_seconds, patience=patience)
     flags = Flags(as_json, unsafe_no_sandbox, not no_cache, allow_weak_task)
-    return run_optimize(task, target, budget, flags)
+    return run_optimize(task, target, budget, flags, settings_of(mode, policy, seed))
 
 
 @app.command()
@@ -159,6 +164,24 @@ def pair(
 
 
 @app.command()
+def serve(
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; any but this machine's own asks a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8320,
+    tasks: Annotated[
+        list[str] | None,
+        typer.Option("--tasks", help="Folder of tasks that may be opened; may be repeated."),
+    ] = None,
+    unsafe_no_sandbox: Unsafe = False,
+) -> int:
+    """Show every run in a browser, and design kernels there: the studio."""
+    from maxkernel.cli.studio import run_serve
+
+    return run_serve(host, port, tasks or [], unsafe_no_sandbox)
+
+
+@app.command()
 def runs(as_json: Json = False) -> int:
     """List runs."""
     from maxkernel.cli.inspect import list_all
@@ -190,6 +213,9 @@ def resume(
     budget_seconds: Annotated[
         float | None, typer.Option(help="New limit, spent seconds included.")
     ] = None,
+    mode: Mode = "",
+    policy: Policy = None,
+    seed: Seed = 0,
     as_json: Json = False,
     unsafe_no_sandbox: Unsafe = False,
 ) -> int:
@@ -197,7 +223,8 @@ def resume(
     from maxkernel.cli.commands import run_resume
 
     flags = Flags(as_json, unsafe_no_sandbox)
-    return run_resume(run, budget_candidates, budget_seconds, flags)
+    search = settings_of(mode, policy, seed)
+    return run_resume(run, budget_candidates, budget_seconds, flags, search)
 
 
 @app.command()

@@ -26,31 +26,47 @@ from maxkernel.config import load_settings
 from maxkernel.errors import EXIT_ACCEPTED, EXIT_REFUSED, TaskError, UsageError
 from maxkernel.judge import Prepared, read_source, require_sound
 from maxkernel.report import RunReport
+from maxkernel.search.settings import SearchSettings
 from maxkernel.store import RunFile, find_run
 from maxkernel.targets import get_target
 from maxkernel.types import Budget, Candidate, Failure, Task, Tunable, Verdict
 
 
-def run_optimize(task: str, target: str, budget: Budget, flags: Flags) -> int:
-    """`maxkernel optimize`: exit status 0 when a faster kernel is handed back."""
+def run_optimize(
+    task: str,
+    target: str,
+    budget: Budget,
+    flags: Flags,
+    search: SearchSettings | None = None,
+) -> int:
+    """`maxkernel optimize`: exit status 0 when a faster kernel is handed back.
+
+    With `search`, in graph mode.
+    """
     loaded = load_task(task)
     get_target(target)
     with (
         open_session(target, unsafe_no_sandbox=flags.unsafe, use_cache=flags.use_cache) as session,
         LiveProgress(loaded.name, target, budget, quiet=flags.as_json) as progress,
     ):
-        options = RunOptions(progress=progress, allow_weak=flags.allow_weak)
+        options = RunOptions(progress=progress, allow_weak=flags.allow_weak, search=search)
         report, folder = start_run(session, loaded, budget, options)
     return _finish(report, folder, flags.as_json)
 
 
-def run_resume(name: str, candidates: int | None, seconds: float | None, flags: Flags) -> int:
-    """`maxkernel resume`: a finished run is shown unless its budget grows."""
+def run_resume(
+    name: str,
+    candidates: int | None,
+    seconds: float | None,
+    flags: Flags,
+    search: SearchSettings | None = None,
+) -> int:
+    """`maxkernel resume`: a finished run is shown unless its budget grows or its mode changes."""
     folder = find_run(load_settings().runs_path, name)
     with RunFile.read(folder) as run:
         header, budget = run.header, current_budget(run)
     done = reopen(folder)
-    if done is not None and candidates is None and seconds is None:
+    if done is not None and candidates is None and seconds is None and search is None:
         return _finish(done, folder, flags.as_json)
     grown = msgspec.structs.replace(
         budget,
@@ -62,7 +78,8 @@ def run_resume(name: str, candidates: int | None, seconds: float | None, flags: 
         LiveProgress(header.task.name, header.target, grown, quiet=flags.as_json) as progress,
     ):
         changed = grown if grown != budget else None
-        report = resume_run(session, folder, changed, RunOptions(progress=progress))
+        options = RunOptions(progress=progress, search=search)
+        report = resume_run(session, folder, changed, options)
     return _finish(report, folder, flags.as_json)
 
 

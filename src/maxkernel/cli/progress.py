@@ -29,6 +29,7 @@ class LiveProgress:
         self._accepted = 0
         self._best: Time | None = None
         self._baseline: Time | None = None
+        self._frontier = ""
         self._live = Live(
             get_renderable=self._render, console=self._console, refresh_per_second=4, transient=True
         )
@@ -83,6 +84,11 @@ class LiveProgress:
             text = f"design {design} refused: {failure.stage}/{failure.kind}: {failure.message}"
             self._console.print(Text(f"  {self._elapsed()}  {text.splitlines()[0][:150]}"))
 
+    def frontier(self, options: int, running: int, evaluations: int) -> None:
+        """Shows how wide a graph search is."""
+        with self._lock:
+            self._frontier = f"{options} open, {running} under way"
+
     def _render(self) -> Text:
         with self._lock:
             stages = ", ".join(
@@ -94,6 +100,8 @@ class LiveProgress:
                 self._elapsed(),
                 f"{len(self._seen)}/{self._budget.candidates} candidates",
                 f"{self._accepted} accepted",
+                self._frontier,
+                self._rate(),
                 best,
                 stages,
             ]
@@ -103,6 +111,10 @@ class LiveProgress:
         if self._baseline is None or self._baseline.provenance != mine.provenance:
             return ""
         return f", {self._baseline.seconds / mine.seconds:.2f}x XLA"
+
+    def _rate(self) -> str:
+        minutes = (time.monotonic() - self._started) / 60
+        return f"{len(self._seen) / minutes:.1f}/min" if minutes > 0.1 else ""
 
     def _elapsed(self) -> str:
         return f"{time.monotonic() - self._started:5.1f} s"

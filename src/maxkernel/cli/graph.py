@@ -1,0 +1,68 @@
+"""`maxkernel graph`, and the options of graph mode."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from maxkernel.search.settings import SearchSettings
+
+MODES = ("auto", "graph")
+
+Mode = Annotated[
+    str, typer.Option("--mode", help="auto (the closed loop) or graph (search many designs).")
+]
+Policy = Annotated[
+    str | None,
+    typer.Option("--policy", help="Of graph mode: best-first, beam, elites or parallel."),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Of graph mode: another seed, another search.")]
+
+
+def settings_of(mode: str, policy: str | None, seed: int) -> SearchSettings | None:
+    """Settings of a graph search, None for another mode. Raises UsageError for unknown words."""
+    from maxkernel.errors import UsageError
+    from maxkernel.search.policies import DEFAULT_POLICY, get_policy
+    from maxkernel.search.settings import SearchSettings
+
+    if mode not in ("", *MODES):
+        raise UsageError(f"unknown mode {mode!r}; known modes: {', '.join(MODES)}")
+    if mode != "graph":
+        if policy is not None:
+            raise UsageError("--policy belongs to graph mode", "add --mode graph")
+        return None
+    name = policy or DEFAULT_POLICY
+    get_policy(name)
+    return SearchSettings(name, seed)
+
+
+def graph(
+    run: Annotated[
+        str,
+        typer.Argument(metavar="RUN", help="Run name, a unique start of it, `last`, or a path."),
+    ],
+    html: Annotated[
+        str | None, typer.Option("--html", metavar="FILE", help="Write the graph as a page.")
+    ] = None,
+    pin: Annotated[
+        list[int] | None, typer.Option("--pin", help="Design to keep working on; may be repeated.")
+    ] = None,
+    cut: Annotated[
+        list[int] | None,
+        typer.Option("--cut", help="Design to drop with all that came of it; may be repeated."),
+    ] = None,
+    hint: Annotated[
+        list[str] | None,
+        typer.Option("--hint", help="`TEXT` for the task, or `ID: TEXT` for a design."),
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option("--budget", help="New limit of candidates, spent ones included.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> int:
+    """Show a run's designs as a tree, or steer its search, whether it runs or not."""
+    from maxkernel.cli.graph_view import run_graph_command
+
+    return run_graph_command(run, html, pin or [], cut or [], hint or [], budget, as_json)
