@@ -183,6 +183,30 @@ def in_while(n: Any, x: Any, w: Any) -> Any:
     return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, rmsnorm(c[1], w)), (0, x))
 
 
+def nested(x: Any, w: Any) -> Any:
+    """One kernel called from two places through functions."""
+    norm = jax.jit(lambda v: rmsnorm(v, w) * 2)
+    return norm(x) - norm(jax.jit(jnp.sin)(x))
+
+
+def surrounded(x: Any, w: Any) -> Any:
+    """Operations with regions before, between and after kernels."""
+    ordered = jnp.sort(x, axis=1)
+    total = jnp.cumsum(rmsnorm(ordered, w), axis=0).at[3].set(1.0)
+    return softmax(total) + lax.reduce_window(x, 0.0, lax.add, (1, 3), (1, 1), "SAME")
+
+
+def switched(i: Any, x: Any, w: Any) -> Any:
+    """Branches that use values from outside; two of them run kernels, in a loop."""
+
+    def step(k: Any, c: Any) -> Any:
+        return lax.switch(
+            (i + k) % 3, [lambda: rmsnorm(c, w), lambda: softmax(c) + x, lambda: c * 2]
+        )
+
+    return lax.fori_loop(0, 4, step, x)
+
+
 ZOO: dict[str, tuple[Any, list[Any]]] = {
     "rmsnorm": (rmsnorm, [normal(512, 1024, dtype=BF16), normal(1024, dtype=BF16)]),
     "rmsnorm_ragged": (rmsnorm, [normal(300, 256), normal(256)]),
@@ -197,5 +221,8 @@ ZOO: dict[str, tuple[Any, list[Any]]] = {
     "scan": (scanned, [normal(64, 256), normal(256)]),
     "cond_true": (branched, [integers(low=1), normal(64, 256), normal(256)]),
     "cond_false": (branched, [integers(low=-9, high=0), normal(64, 256), normal(256)]),
+    "nested_functions": (nested, [normal(64, 256), normal(256)]),
+    "regions_outside": (surrounded, [normal(64, 256), normal(256)]),
+    "switch": (switched, [integers(low=0, high=3), normal(64, 256), normal(256)]),
     "while": (in_while, [integers(low=2, high=3), normal(64, 256), normal(256)]),
 }

@@ -54,6 +54,36 @@ def pick(x: Any, n: int) -> Any:
     return lax.switch(n + jnp.int32(0), [lambda v: v, lambda v: v + 1, lambda v: v * 3], x)
 
 
+def on_scalars(x: Any, y: Any) -> Any:
+    """Integer arithmetic on scalars in SMEM, for many pairs of operands."""
+
+    def results(a: Any, b: Any) -> list[Any]:
+        u, v = a.astype(jnp.uint32), b.astype(jnp.uint32)
+        whole = [a + b, a - b, a * b, a // b, a % b, lax.rem(a, b), lax.div(a, b), a & b, a | ~b]
+        whole += [jnp.minimum(a, b), jnp.maximum(a, b), a >> (b & 31), a << (b & 31), a ^ b, -a]
+        bare = [u // v, u % v, u >> (v & 31), jnp.minimum(u, v), jnp.where(u < v, u, v)]
+        flags = [a < b, a >= b, u <= v, (a > 0) & (b > 0)]
+        floats = [(a.astype(F32) * 0.37).astype(jnp.int32), jnp.abs(a)]
+        return [r.astype(jnp.int32) for r in (*whole, *bare, *flags, *floats)]
+
+    width = len(results(jnp.int32(3), jnp.int32(4)))
+
+    def body(x_ref: Any, y_ref: Any, o_ref: Any) -> None:
+        def step(i: Any, _: Any) -> Any:
+            for k, r in enumerate(results(x_ref[i], y_ref[i])):
+                o_ref[i * width + k] = r
+            return 0
+
+        lax.fori_loop(0, x.shape[0], step, 0)
+
+    smem = pl.BlockSpec(memory_space=pltpu.SMEM)
+    shape = jax.ShapeDtypeStruct((x.shape[0] * width,), jnp.int32)
+    return pl.pallas_call(body, in_specs=[smem, smem], out_specs=smem, out_shape=shape)(x, y)
+
+
+EDGES = np.array([0, 1, -1, 7, -8, 123456789, -987654321, 2**31 - 1, -(2**31), 31], np.int32)
+
+
 def contract(dims: Any, x: Any, y: Any) -> Any:
     return lax.dot_general(x, y, dims, preferred_element_type=F32)
 
@@ -136,8 +166,24 @@ ZOO: dict[str, tuple[Any, list[Any]]] = {
         [BIG],
     ),
     "unrolled": same(lambda a: lax.fori_loop(0, 8, lambda i, c: c * 1.5 + i, a, unroll=True), A),
-    "while": same(count_up, A),
-    "switch": same(lambda a: pick(a, 2), A),
+    "scalar_integers": (
+        on_scalars,
+        [np.repeat(EDGES, 9), np.tile(EDGES[EDGES != 0], 10)],
+    ),
+    "vector_integers": same(
+        lambda a, b: lax.rem(a, b) ^ (a // b) ^ (a % b) ^ (a >> (b & 31)) ^ (a << (b & 31)),
+        np.tile(np.repeat(EDGES, 9), 128)[: 88 * 128].reshape(88, 128),
+        np.tile(np.tile(EDGES[EDGES != 0], 10), 128)[: 88 * 128].reshape(88, 128),
+    ),
+    "dot_int8_deep": (
+        inside(lambda x, y: jnp.dot(x, y, preferred_element_type=jnp.int32), (16, 128), jnp.int32),
+        [
+            integers(16, 2500, dtype="int8", low=-128, high=127),
+            integers(2500, 128, dtype="int8", low=-128, high=127),
+        ],
+    ),
+    "while_inside": same(count_up, A),
+    "switch_inside": same(lambda a: pick(a, 2), A),
     "cumulative": same(lambda a: lax.fori_loop(0, 4, lambda i, c: c * 2 + i, a), A),
     "select_scalar": same(lambda a: a * jnp.where(a[0, 0] > 0, 2.0, 3.0), A),
     "clamp": same(lambda a: jnp.clip(a, -0.5, 0.5), A),

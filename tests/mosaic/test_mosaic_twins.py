@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import mosaic_zoo
 import mosaic_zoo_dma
 import mosaic_zoo_memory
 import mosaic_zoo_ops
 import numpy as np
 import pytest
+from jax.experimental import pallas as pl
 from jax.experimental.pallas.ops.tpu.flash_attention import flash_attention
 from jax.experimental.pallas.ops.tpu.megablox.gmm import gmm
 from jax.experimental.pallas.ops.tpu.ragged_paged_attention.kernel import ragged_paged_attention
@@ -52,6 +55,25 @@ def test_ref_bitcast_moves_packed_rows() -> None:
 def run(function: Any, *arrays: Any) -> np.ndarray:
     (found,) = mosaic.run(mosaic.load(export(function, arrays)), arrays)
     return found
+
+
+def test_products_of_f32_may_be_rounded_like_the_mxu_does() -> None:
+    def product(precision: str | None) -> Any:
+        def body(x: Any, y: Any, o: Any) -> None:
+            o[...] = jnp.dot(x[...], y[...], precision=precision)
+
+        return lambda x, y: pl.pallas_call(
+            body, out_shape=jax.ShapeDtypeStruct((16, 16), jnp.float32)
+        )(x, y)
+
+    x, y = normal(16, 128), normal(128, 16, seed=1)
+    rough = mosaic.Options(f32_matmul="bf16")
+    half = [a.astype("bfloat16").astype(np.float32) for a in (x, y)]
+    for precision, wanted in ((None, half[0] @ half[1]), ("highest", x @ y)):
+        program = mosaic.load(export(product(precision), [x, y]))
+        (found,) = mosaic.run(program, [x, y], rough)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+        assert mosaic.gather_facts(program).default_f32_matmuls == (precision is None)
 
 
 def test_dynamic_sizes_that_interpret_mode_refuses() -> None:

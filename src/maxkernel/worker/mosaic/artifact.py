@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,7 +49,6 @@ class Program:
         default_factory=dict[tuple[int, Options], Executable]
     )
     plans: dict[Any, Any] = field(default_factory=dict[Any, Any])
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def executable(self, index: int, options: Options) -> Executable:
         """The compiled kernel of this index; compiled once per options."""

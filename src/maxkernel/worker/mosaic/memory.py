@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from maxkernel.worker.mosaic.dtypes import fill_poison, numpy_dtype, poisoned
+from maxkernel.worker.mosaic.dtypes import bits, fill_poison, numpy_dtype, poisoned
 from maxkernel.worker.mosaic.errors import (
     BadArtifact,
     Deadlock,
@@ -69,6 +69,10 @@ class Ref:
         """A ref to a part of this one."""
         return Ref(self.buffer, array, self.element, self.parent)
 
+    def bytes(self) -> float:
+        """Its size; elements narrower than a byte are packed."""
+        return self.array.size * bits(self.element) / 8
+
     def reinterpreted(self) -> Array:
         """Of a ref with a parent: the parent's elements recast, flat."""
         assert self.parent is not None
@@ -81,7 +85,7 @@ class Semaphore:
 
     dma: bool
     count: int = 0
-    debt: int = 0
+    debt: float = 0.0
     copies: list[Copy] = field(default_factory=list["Copy"])
 
 
@@ -92,7 +96,7 @@ class Copy:
     source: Ref
     target: Ref
     semaphore: Semaphore
-    bytes: int
+    bytes: float
     location: str
 
 
@@ -208,7 +212,7 @@ class Machine:
             raise BadArtifact("a DMA signals a semaphore that is not a DMA semaphore")
         self.reading(source, source.array)
         self.writing(target, target.array)
-        copy = Copy(source, target, semaphore, target.array.nbytes, location)
+        copy = Copy(source, target, semaphore, target.bytes(), location)
         if self.options.dma == "start":
             target.array[...] = source.array
         else:
@@ -218,7 +222,7 @@ class Machine:
         if target.buffer is not source.buffer:
             target.buffer.pending.append(copy)
 
-    def wait(self, semaphore: Semaphore, nbytes: int) -> None:
+    def wait(self, semaphore: Semaphore, nbytes: float) -> None:
         """Wait until DMAs have moved `nbytes` on this semaphore.
 
         A semaphore counts bytes, not DMAs, and DMAs may finish in any order: none is known to be
@@ -228,8 +232,8 @@ class Machine:
         semaphore.debt += nbytes
         if semaphore.debt > started:
             raise Deadlock(
-                f"a wait for {nbytes} bytes of DMA while only "
-                f"{started - semaphore.debt + nbytes} are under way on its semaphore: the kernel "
+                f"a wait for {nbytes:g} bytes of DMA while only "
+                f"{started - semaphore.debt + nbytes:g} are under way on its semaphore: the kernel "
                 "hangs here"
             )
         if semaphore.debt == started:

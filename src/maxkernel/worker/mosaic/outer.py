@@ -32,6 +32,7 @@ from maxkernel.worker.mosaic.memory import Array
 from maxkernel.worker.mosaic.model import Options
 from maxkernel.worker.mosaic.read import Value, location_of, read_type
 from maxkernel.worker.mosaic.segment import Segment, Values
+from maxkernel.worker.mosaic.windows import as_element
 
 Path = tuple[tuple[int, int], ...]
 _CONTROL = {"stablehlo.while", "stablehlo.case", "stablehlo.if", "func.call"}
@@ -142,10 +143,8 @@ class _Run:
             found = self.instead[index](arrays)
         else:
             found = launch(self.program.executable(index, self.options), arrays).outputs
-        return [
-            a.view(_dtype(t.element)) if a.dtype.itemsize == _dtype(t.element).itemsize else a
-            for a, t in zip(found, (read_type(v.type) for v in op.results), strict=True)
-        ]
+        types = (read_type(v.type) for v in op.results)
+        return [as_element(a, _dtype(t.element)) for a, t in zip(found, types, strict=True)]
 
 
 def _dtype(element: str) -> np.dtype[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from maxkernel.worker.mosaic.dtypes import fill_poison, poisoned
-from maxkernel.worker.mosaic.errors import Race
+from maxkernel.worker.mosaic.errors import Race, Unsupported
 from maxkernel.worker.mosaic.grid import Region, Step, region
 from maxkernel.worker.mosaic.memory import Array, Buffer, Machine, Ref
 from maxkernel.worker.mosaic.model import Window
@@ -103,4 +103,4 @@ def as_element(array: Any, dtype: np.dtype[Any]) -> Array:
         return found
     if found.dtype.itemsize == dtype.itemsize:
         return found.view(dtype)
-    return found.astype(dtype)
+    raise Unsupported(f"an array of {found.dtype} given to a kernel as {dtype}")

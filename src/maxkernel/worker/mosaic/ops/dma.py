@@ -48,7 +48,7 @@ def wait(op: Op, c: Lowering) -> Step:
         cell = _cell(r[semaphore])
         if not cell.dma:
             raise BadArtifact("a DMA wait on a semaphore that is not a DMA semaphore")
-        machine.wait(cell, r[target].array.nbytes)
+        machine.wait(cell, r[target].bytes())
 
     return step
 
