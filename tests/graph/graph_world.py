@@ -27,6 +27,7 @@ from maxkernel.types import (
     ArtifactFacts,
     Budget,
     Candidate,
+    Confirmation,
     Design,
     Diagnosis,
     Evaluation,
@@ -34,7 +35,6 @@ from maxkernel.types import (
     Graph,
     LintResult,
     Move,
-    Numerics,
     Outcome,
     PallasCall,
     Plan,
@@ -222,9 +222,9 @@ class World:
             failure=failure,
         )
 
-    def confirm(self, prepared: Prepared, candidate: Candidate) -> Failure | None:
+    def confirm(self, prepared: Prepared, candidate: Candidate) -> Confirmation:
         """Nothing is wrong here."""
-        return None
+        return Confirmation(failure=None, seeds=1, hazard_runs=0)
 
     def verdict(self, prepared: Prepared, evaluation: Evaluation) -> Verdict:
         """Plain arithmetic."""
@@ -287,8 +287,3 @@ def picture(run: RunFile) -> list[object]:
         for n in board.graph
     ]  # fmt: skip
     return [*nodes, sorted(evaluations)]
-
-
-def numerics() -> Numerics:
-    """A passed check."""
-    return Numerics((), 0, "float64", True)

@@ -18,6 +18,7 @@ from maxkernel.judge import Prepared, require_sound
 from maxkernel.modes import Finish, run_auto, run_graph
 from maxkernel.report import RunReport, build_report, write_bundle
 from maxkernel.search import Context, Progress, Silent
+from maxkernel.search.memory import open_memory
 from maxkernel.search.settings import SETTINGS, SearchSettings
 from maxkernel.store import RunFile, RunHeader
 from maxkernel.types import Budget, Candidate, Task
@@ -35,6 +36,8 @@ class RunOptions:
     """Also work on a task whose check can be passed without doing its work; the report says so."""
     search: SearchSettings | None = None
     """Search the design graph with these settings; None: the closed loop, or what the run did."""
+    use_memory: bool = True
+    """A graph search starts from what worked on earlier tasks, and adds to it."""
 
 
 def start_run(
@@ -131,7 +134,11 @@ def _drive(session: Session, run: RunFile, budget: Budget, options: RunOptions) 
         stopping=stop_ear(run),
     )
     search = options.search or run.recall(SETTINGS, SearchSettings)
-    finish = run_graph(context, search) if search is not None else run_auto(context)
+    if search is None:
+        finish = run_auto(context)
+    else:
+        with open_memory(session.settings.cache_path, options.use_memory) as memory:
+            finish = run_graph(context, search, memory)
     report = build_report(run, session.judge, prepared, finish)
     write_bundle(run.folder / BUNDLE, report, task, prepared, _winner(finish))
     if finish.reason != "stopped":

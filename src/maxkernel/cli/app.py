@@ -8,7 +8,7 @@ import typer
 
 from maxkernel.cli.bench import bench
 from maxkernel.cli.flags import Flags
-from maxkernel.cli.graph import Mode, Policy, Seed, graph, settings_of
+from maxkernel.cli.graph import Mode, NoMemory, Policy, Seed, graph, settings_of
 
 app = typer.Typer(
     help="Turns a JAX function into a Pallas TPU kernel that is proven equal to it and faster.",
@@ -71,6 +71,7 @@ def optimize(
     mode: Mode = "auto",
     policy: Policy = None,
     seed: Seed = 0,
+    no_memory: NoMemory = False,
     allow_weak_task: Weak = False,
     as_json: Json = False,
     unsafe_no_sandbox: Unsafe = False,
@@ -81,7 +82,7 @@ def optimize(
     from maxkernel.types import Budget
 
     budget = Budget(candidates=budget_candidates, seconds=budget_seconds, patience=patience)
-    flags = Flags(as_json, unsafe_no_sandbox, not no_cache, allow_weak_task)
+    flags = Flags(as_json, unsafe_no_sandbox, not no_cache, allow_weak_task, not no_memory)
     return run_optimize(task, target, budget, flags, settings_of(mode, policy, seed))
 
 
@@ -216,13 +217,14 @@ def resume(
     mode: Mode = "",
     policy: Policy = None,
     seed: Seed = 0,
+    no_memory: NoMemory = False,
     as_json: Json = False,
     unsafe_no_sandbox: Unsafe = False,
 ) -> int:
     """Go on with a run that was stopped or killed."""
     from maxkernel.cli.commands import run_resume
 
-    flags = Flags(as_json, unsafe_no_sandbox)
+    flags = Flags(as_json, unsafe_no_sandbox, use_memory=not no_memory)
     search = settings_of(mode, policy, seed)
     return run_resume(run, budget_candidates, budget_seconds, flags, search)
 

@@ -49,7 +49,12 @@ def run_optimize(
         open_session(target, unsafe_no_sandbox=flags.unsafe, use_cache=flags.use_cache) as session,
         LiveProgress(loaded.name, target, budget, quiet=flags.as_json) as progress,
     ):
-        options = RunOptions(progress=progress, allow_weak=flags.allow_weak, search=search)
+        options = RunOptions(
+            progress=progress,
+            allow_weak=flags.allow_weak,
+            search=search,
+            use_memory=flags.use_memory,
+        )
         report, folder = start_run(session, loaded, budget, options)
     return _finish(report, folder, flags.as_json)
 
@@ -78,7 +83,7 @@ def run_resume(
         LiveProgress(header.task.name, header.target, grown, quiet=flags.as_json) as progress,
     ):
         changed = grown if grown != budget else None
-        options = RunOptions(progress=progress, search=search)
+        options = RunOptions(progress=progress, search=search, use_memory=flags.use_memory)
         report = resume_run(session, folder, changed, options)
     return _finish(report, folder, flags.as_json)
 

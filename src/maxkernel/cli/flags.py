@@ -15,3 +15,5 @@ class Flags:
     use_cache: bool = True
     allow_weak: bool = False
     """Tasks that fail the lint are judged too."""
+    use_memory: bool = True
+    """Graph searches learn from earlier tasks."""

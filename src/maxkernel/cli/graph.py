@@ -20,6 +20,10 @@ Policy = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Of graph mode: another seed, another search.")]
 
+NoMemory = Annotated[
+    bool, typer.Option("--no-memory", help="Of graph mode: learn nothing from earlier tasks.")
+]
+
 
 def settings_of(mode: str, policy: str | None, seed: int) -> SearchSettings | None:
     """Settings of a graph search, None for another mode. Raises UsageError for unknown words."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+
+import msgspec
 
 from maxkernel.search.constants import Constants
 from maxkernel.search.graph import DesignGraph, Node
 from maxkernel.search.job import Job, JobResult, Ranked, Steer
+from maxkernel.search.memory import Lesson, expected, name_of_plan
 from maxkernel.search.options import Option, Scale, options_of
 from maxkernel.types import Design, Intent, Move, Outcome, Plan, Tunable
 
@@ -17,9 +21,10 @@ PLAN_EVERY = 8
 class Board:
     """Built by replaying the same jobs and results in the same order; decides nothing itself."""
 
-    def __init__(self, scale: Scale) -> None:
+    def __init__(self, scale: Scale, lessons: Sequence[Lesson] = ()) -> None:
         self.graph = DesignGraph()
         self.scale = scale
+        self._lessons = {lesson.move: lesson for lesson in lessons}
         self.constants: dict[int, Constants] = {}
         self.asked: set[int] = set()
         self.running: dict[int, Job] = {}
@@ -163,7 +168,18 @@ class Board:
         for parent in reversed(parents):
             best = self.graph[parent].best
             tunables |= best.tunables if best is not None else {}
-        return Intent(id, move.plan, move.name, parents, move.gain, move.source, tunables)
+        gain = expected(self._lessons, move.name, move.gain)
+        plan = move.plan if parents else self._promising(move.plan)
+        return Intent(id, plan, move.name, parents, gain, move.source, tunables)
+
+    def _promising(self, plan: Plan) -> Plan:
+        """A plan whose estimate takes in what it came to before."""
+        name = name_of_plan(plan)
+        if name not in self._lessons:
+            return plan
+        own = self.scale.merit(plan.expected_seconds) if plan.expected_seconds else 0.0
+        merit = expected(self._lessons, name, own)
+        return msgspec.structs.replace(plan, expected_seconds=self.scale.seconds(merit))
 
     def _faster(self, new: tuple[int, ...], old: tuple[int, ...]) -> bool:
         """True when the first of the new parents is faster than the first of the old ones."""

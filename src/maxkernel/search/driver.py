@@ -6,6 +6,7 @@ before anything follows from it, so a search that is killed goes on from its las
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from random import Random
@@ -18,6 +19,7 @@ from maxkernel.search.context import Context
 from maxkernel.search.decision import job_of
 from maxkernel.search.inputs import inputs_of
 from maxkernel.search.job import CHOICE, RESULT, Job, JobResult
+from maxkernel.search.memory import Lesson
 from maxkernel.search.options import Option, Scale
 from maxkernel.search.policies import Standing, get_policy
 from maxkernel.search.reading import foreign
@@ -43,12 +45,16 @@ class FrontierProgress(Protocol):
 class Driver:
     """One search of one run, from its stored state to its end."""
 
-    def __init__(self, context: Context, settings: SearchSettings) -> None:
+    def __init__(
+        self, context: Context, settings: SearchSettings, lessons: Sequence[Lesson] = ()
+    ) -> None:
         self._context = context
         self._run = context.run
         self._settings = settings
         self._policy = get_policy(settings.policy)
-        self.board = Board(Scale(context.prepared.baseline.seconds))
+        self.board = Board(Scale(context.prepared.baseline.seconds), lessons)
+        self.note = ""
+        """Why an engineer had no answer, the last time one had none."""
         self._artifacts = Artifacts()
         self._ear = Ear(context.run)
         self._jobs: dict[int, Job] = {}
@@ -197,6 +203,10 @@ class Driver:
         job, result = self._jobs.pop(number), self._arrived.pop(number)
         applied = apply(self.board, self._run, job, result)
         self._spent = self._spent or result.spent
+        if result.note and job.kind in ("plan", "moves"):
+            self.note = result.note
+            if number not in self._stored:
+                self._run.event("no answer", role=job.kind, message=result.note)
         if applied.design is not None:
             self._run.add_design(applied.design)
         for intent in applied.intents:

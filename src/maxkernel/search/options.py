@@ -81,6 +81,10 @@ class Scale(msgspec.Struct, frozen=True):
         """ln(XLA's time / this one)."""
         return math.log(self.yardstick / seconds)
 
+    def seconds(self, merit: float) -> float:
+        """The time that has this merit."""
+        return self.yardstick * math.exp(-merit)
+
 
 def options_of(
     graph: DesignGraph, node: Node, constants: Constants | None, asked: bool, scale: Scale

@@ -9,6 +9,9 @@ from maxkernel.search.policies import DEFAULT_POLICY
 SETTINGS = "graph/settings"
 """Key of the step that keeps them."""
 
+LESSONS = "graph/lessons"
+"""Key of the step that keeps what was known of moves when the search began."""
+
 
 class SearchSettings(msgspec.Struct, frozen=True):
     """A search with the same settings, budget and built-in team makes the same graph."""
