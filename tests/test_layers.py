@@ -8,7 +8,7 @@ import pytest
 SRC = Path(__file__).parent.parent / "src" / "maxkernel"
 
 LAYERS = [
-    {"types", "errors", "targets", "config"},
+    {"types", "errors", "targets", "config", "parsing"},
     {"tasks", "schedule", "store", "sandbox", "knowledge"},
     {"worker", "executor"},
     {"judge"},

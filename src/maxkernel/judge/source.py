@@ -6,6 +6,7 @@ import ast
 from typing import Any, cast
 
 from maxkernel.judge.gate import check_gate
+from maxkernel.parsing import parse
 from maxkernel.types import Failure, Tunable, TunableSpace
 
 MAX_SOURCE_BYTES = 1 << 20
@@ -16,7 +17,7 @@ def read_source(source: str) -> TunableSpace | Failure:
     if len(source.encode(errors="replace")) > MAX_SOURCE_BYTES:
         return _failure(f"the source is larger than {MAX_SOURCE_BYTES >> 20} MiB", None)
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
         return _failure(f"not valid Python: {getattr(error, 'msg', error)}", line)

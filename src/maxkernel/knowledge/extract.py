@@ -17,6 +17,7 @@ import msgspec
 
 from maxkernel.errors import EnvironmentFault
 from maxkernel.knowledge.signature import definition, docstring, signature
+from maxkernel.parsing import parse
 
 PUBLIC = {
     "pl": "experimental/pallas/__init__.py",
@@ -114,7 +115,7 @@ def _text(path: Path) -> str:
 def _parse(path: Path, modules: dict[str, ast.Module]) -> ast.Module:
     key = str(path)
     if key not in modules:
-        modules[key] = ast.parse(_text(path))
+        modules[key] = parse(_text(path))
     return modules[key]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from maxkernel.parsing import parse
 from maxkernel.types import Tunable
 
 
@@ -12,7 +13,7 @@ def bake(source: str, tunables: dict[str, Tunable]) -> str:
 
     Only these literals change; everything else stays byte for byte.
     """
-    tree = ast.parse(source)
+    tree = parse(source)
     edits: list[tuple[int, int, str]] = []
     offsets = _line_offsets(source)
 

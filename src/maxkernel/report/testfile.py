@@ -7,6 +7,7 @@ import textwrap
 
 from maxkernel.errors import TaskError
 from maxkernel.judge import Prepared
+from maxkernel.parsing import parse
 from maxkernel.types import Task
 
 _HEADER = '''\
@@ -116,7 +117,7 @@ def _task_source(task: Task) -> str:
 
 
 def _as_section(source: str) -> str:
-    tree = ast.parse(source)
+    tree = parse(source)
     lines = source.splitlines()
     drop: set[int] = set()
     comment: list[str] = []
@@ -133,4 +134,4 @@ def _as_section(source: str) -> str:
 
 
 def _functions(source: str) -> set[str]:
-    return {n.name for n in ast.parse(source).body if isinstance(n, ast.FunctionDef)}
+    return {n.name for n in parse(source).body if isinstance(n, ast.FunctionDef)}

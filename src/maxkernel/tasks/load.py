@@ -11,6 +11,7 @@ from typing import Any, cast
 import yaml
 
 from maxkernel.errors import TaskError, UsageError
+from maxkernel.parsing import parse
 from maxkernel.types import Task
 from maxkernel.types.task import TaskFormat
 
@@ -112,7 +113,7 @@ def _recognise(path: Path, text: str) -> TaskFormat:
 def _defined(path: Path, text: str) -> set[str]:
     """Names that a module defines or imports at top level."""
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
     except SyntaxError as error:
         raise TaskError(f"{path}, line {error.lineno}: {error.msg}") from error
     names = set[str]()

@@ -64,6 +64,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen(128)
     except OSError as error:
         raise UsageError(
             f"cannot listen on {host}:{port}: {error.strerror}", "choose another --port"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from maxkernel.engineers.builtin.module import tunables_text
+from maxkernel.parsing import parse
 from maxkernel.targets import Target
 from maxkernel.types import Failure, Plan, TaskInfo, TunableSpace
 
@@ -27,7 +28,7 @@ class BuiltinDebugger:
 def shrink(source: str) -> str | None:
     """The source with the largest block tunable's choices cut to those below its default."""
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except SyntaxError:
         return None
     for node in tree.body:

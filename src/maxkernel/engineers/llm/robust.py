@@ -11,6 +11,8 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from maxkernel.parsing import parse
+
 T = TypeVar("T")
 
 TroubleKind = Literal[
@@ -163,7 +165,7 @@ def _python(language: str) -> bool:
 
 def _defines_kernel(code: str) -> bool:
     try:
-        tree = ast.parse(_tidy(code))
+        tree = parse(_tidy(code))
     except (SyntaxError, ValueError, RecursionError):
         return False
     names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
@@ -185,7 +187,7 @@ def _syntax_error(blocks: list[str], rest: str) -> str:
     for code in [*blocks, rest]:
         if "def kernel" in code:
             try:
-                ast.parse(_tidy(code))
+                parse(_tidy(code))
             except (SyntaxError, ValueError, RecursionError) as error:
                 return f"{getattr(error, 'msg', error)}, line {getattr(error, 'lineno', '?')}"
     return "no block holds all of it"

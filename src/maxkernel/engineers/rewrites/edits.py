@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from maxkernel.parsing import parse
+
 
 class Edits:
     """A source, its tree, and replacements that wait to be made."""
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.tree = ast.parse(source)
+        self.tree = parse(source)
         self._offsets = [0]
         for line in source.encode().split(b"\n"):
             self._offsets.append(self._offsets[-1] + len(line) + 1)
@@ -50,7 +52,7 @@ class Edits:
             data = data[:start] + text.encode() + data[end:]
         edited = data.decode()
         try:
-            ast.parse(edited)
+            parse(edited)
         except SyntaxError:
             return None
         return edited

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from maxkernel.parsing import parse
+
 WORDS: dict[str, str] = {
     "pl.pallas_call": "runs the kernel body once per point of the grid, with its blocks in VMEM",
     "pl.BlockSpec": (
@@ -55,7 +57,7 @@ UNITS: dict[str, tuple[str, ...]] = {
 def calls_by_line(source: str) -> dict[int, list[str]]:
     """Dotted names of what is called on each line; empty where the source does not parse."""
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return {}
     found: dict[int, list[str]] = {}

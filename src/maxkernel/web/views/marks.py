@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from maxkernel.engineers.builtin import BuiltinProfiler
 from maxkernel.judge import Prepared
 from maxkernel.modes.pair import calls_by_line, unit_of
+from maxkernel.parsing import parse
 from maxkernel.types import Evaluation
 
 UNIT_NAMES = {
@@ -70,7 +71,7 @@ def _kernel_lines(source: str) -> tuple[set[int], set[int]]:
     """Lines of functions that run on the chip (kernel bodies, and what they call), and those of
     them that compute with operators."""
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return set(), set()
     functions = {n.name: n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
