@@ -159,6 +159,12 @@ HOSTILE = {
         "import os, msgspec\nb = msgspec.msgpack.encode({'type': 'checked', 'numerics': 1})\n"
         "os.write(3, len(b).to_bytes(4, 'big') + b); os._exit(0)", "crash", "does not decode",
     ),
+    "forges a fault of the machine": (
+        "import os, msgspec\n"
+        "f = {'stage': 'check', 'kind': 'environment', 'message': 'x\\x1b[2J'}\n"
+        "b = msgspec.msgpack.encode({'type': 'failed', 'failure': f})\n"
+        "os.write(3, len(b).to_bytes(4, 'big') + b); os._exit(0)", "crash", "x?[2J",
+    ),
     "interrupts": ("raise KeyboardInterrupt", "trace", "KeyboardInterrupt"),
     "recurses": ("def f(): return f()\nf()", "trace", "recursion"),
 }  # fmt: skip

@@ -26,17 +26,24 @@ from maxkernel.types.messages import (
 TOLERANCE = Tolerance(2e-2, 1e-2, "task")
 
 
-def program(executor: LocalExecutor, source: str, **changes: object) -> bytes:
+def check_of(
+    executor: LocalExecutor,
+    source: str,
+    seed: int = 1,
+    task: Task = RMSNORM,
+    tolerance: Tolerance = TOLERANCE,
+    **changes: object,
+) -> CheckRequest:
+    """A request to check what capture makes of `source`."""
     reply = executor.submit(capture_of(source, **changes)).result()
     assert isinstance(reply, CaptureReply), reply
-    return reply.artifact.cpu
+    return CheckRequest(task, reply.artifact.tpu, reply.artifact.check, seed, tolerance)
 
 
 def numerics(
     executor: LocalExecutor, source: str, seed: int = 1, tolerance: Tolerance = TOLERANCE
 ) -> Numerics:
-    request = CheckRequest(RMSNORM, program(executor, source), seed, tolerance)
-    reply = executor.submit(request).result()
+    reply = executor.submit(check_of(executor, source, seed, tolerance=tolerance)).result()
     assert isinstance(reply, CheckReply), reply
     return reply.numerics
 
@@ -82,18 +89,17 @@ def test_nonfinite_values_are_counted(executor: LocalExecutor) -> None:
 
 def test_an_output_of_another_shape_is_an_output_failure(executor: LocalExecutor) -> None:
     for then in ("return x[:1]", "return x.astype(jnp.float32)", "return x, x"):
-        request = CheckRequest(RMSNORM, program(executor, pointless("", then)), 1, TOLERANCE)
-        reply = executor.submit(request).result()
+        reply = executor.submit(check_of(executor, pointless("", then))).result()
         assert isinstance(reply, FailureReply)
         assert reply.failure.kind == "output_spec"
         assert "bfloat16[64,256]" in reply.failure.message
-    other = program(executor, pointless(""), check_inputs=(CHECK_ROWS[0],) * 2)
-    reply = executor.submit(CheckRequest(RMSNORM, other, 1, TOLERANCE)).result()
+    other = check_of(executor, pointless(""), check_inputs=(CHECK_ROWS[0],) * 2)
+    reply = executor.submit(other).result()
     assert isinstance(reply, FailureReply) and "takes" in reply.failure.message
 
 
 def test_garbage_is_refused(executor: LocalExecutor) -> None:
-    reply = executor.submit(CheckRequest(RMSNORM, b"garbage", 1, TOLERANCE)).result()
+    reply = executor.submit(CheckRequest(RMSNORM, b"garbage", b"", 1, TOLERANCE)).result()
     assert isinstance(reply, FailureReply)
     assert reply.failure.stage == "check"
 
@@ -108,8 +114,8 @@ ARGMAX = task_of("""
 def integer_check(executor: LocalExecutor, expression: str) -> bool:
     inputs = (ArraySpec((64, 256), "bfloat16"),)
     source = f"import jax, jax.numpy as jnp\ndef kernel(x):\n    return {expression}\n"
-    cpu = program(executor, source, inputs=inputs, check_inputs=inputs)
-    reply = executor.submit(CheckRequest(ARGMAX, cpu, 5, Tolerance(1e-2, 1e-2))).result()
+    request = check_of(executor, source, 5, ARGMAX, inputs=inputs, check_inputs=inputs)
+    reply = executor.submit(request).result()
     assert isinstance(reply, CheckReply), reply
     return reply.numerics.passed
 

@@ -193,7 +193,9 @@ def test_every_style_is_captured_compiled_and_equal(executor: LocalExecutor, sty
     assert isinstance(captured, CaptureReply), captured
     assert captured.artifact.facts.outputs == info.outputs
     assert all(call.reaches_output for call in captured.artifact.facts.pallas_calls)
-    checked = executor.submit(CheckRequest(task, captured.artifact.cpu, 3, info.tolerance)).result()
+    artifact = captured.artifact
+    request = CheckRequest(task, artifact.tpu, artifact.check, 3, info.tolerance)
+    checked = executor.submit(request).result()
     assert isinstance(checked, CheckReply), checked
     assert checked.numerics.passed, checked
     compiled = executor.submit(CompileRequest(captured.artifact.tpu, "v6e")).result()

@@ -15,6 +15,7 @@ import msgspec
 
 from maxkernel.config import Settings
 from maxkernel.executor.faults import closed_failure
+from maxkernel.executor.hostile import HostileDecoder
 from maxkernel.executor.interpreter import PACKAGE, environment, probe
 from maxkernel.executor.pool import Decoder, Limits, Pool
 from maxkernel.executor.process import WorkerProcess
@@ -23,11 +24,9 @@ from maxkernel.sandbox import Job, Sandbox, detect
 from maxkernel.types.messages import (
     CAPTURE_FRAME_LIMIT,
     FRAME_LIMIT,
-    CaptureReply,
     CaptureRequest,
     CompileRequest,
     FailureReply,
-    PingReply,
     PingRequest,
     Reply,
     Request,
@@ -65,9 +64,8 @@ class LocalExecutor:
         self._library.mkdir()
         (self._library / PACKAGE.name).symlink_to(PACKAGE)
         trusted = msgspec.msgpack.Decoder(Reply)
-        hostile = msgspec.msgpack.Decoder(CaptureReply | FailureReply | PingReply)
         self._pools: dict[Kind, Pool] = {
-            "capture": self._pool("capture", 1, hostile),
+            "capture": self._pool("capture", 1, HostileDecoder()),
             "compile": self._pool("compile", settings.workers, trusted),
             "check": self._pool("check", 1, trusted),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -100,16 +101,19 @@ class Pool:
                 self._pending -= 1
                 self._idle -= 1
             if future.set_running_or_notify_cancel():
-                future.set_result(self._serve(slot, request))
+                future.set_result(self._answer(slot, request))
             with self._lock:
                 self._idle += 1
         self._discard(slot)
 
-    def _serve(self, slot: int, request: Request) -> Reply:
+    def _answer(self, slot: int, request: Request) -> Reply:
         try:
-            worker = self._worker(slot)
-        except OSError as error:
+            return self._serve(slot, request)
+        except (OSError, subprocess.SubprocessError) as error:
             return FailureReply(start_failure(request, error))
+
+    def _serve(self, slot: int, request: Request) -> Reply:
+        worker = self._worker(slot)
         if worker is None:
             return FailureReply(closed_failure(request))
         warm = worker.answered > 0

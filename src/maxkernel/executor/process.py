@@ -14,8 +14,8 @@ from typing import Literal
 
 from maxkernel.executor.tree import kill_family, private_bytes
 
-TICK = 0.1
-"""Seconds between two looks at a busy worker's memory."""
+TICK = 0.5
+"""Seconds between two looks at a busy worker: its time and its memory."""
 
 LOG_TAIL = 3000
 """Last bytes of a dead worker's own output that its failure carries."""
@@ -71,7 +71,8 @@ class WorkerProcess:
         Raises WorkerFault when the worker dies, takes longer than `seconds`, holds more than
         `memory_bytes`, or announces a larger frame. The worker is killed then.
         """
-        deadline = time.monotonic() + seconds
+        looked = time.monotonic()
+        deadline = looked + seconds
         outgoing = memoryview(struct.pack(">I", len(body)) + body)
         incoming = bytearray()
         needed = 4
@@ -79,8 +80,11 @@ class WorkerProcess:
             selector.register(self._requests, selectors.EVENT_WRITE)
             selector.register(self._replies, selectors.EVENT_READ)
             while len(incoming) < needed:
-                self._watch(deadline, seconds, memory_bytes)
-                for key, _ in selector.select(TICK):
+                now = time.monotonic()
+                if now >= min(deadline, looked + TICK):
+                    self._watch(deadline, seconds, memory_bytes)
+                    looked = now
+                for key, _ in selector.select(min(TICK, max(0.0, deadline - now))):
                     if key.fd == self._requests:
                         outgoing = self._send(outgoing)
                         if not outgoing:
@@ -114,7 +118,7 @@ class WorkerProcess:
         return part
 
     def _watch(self, deadline: float, seconds: float, memory_bytes: int) -> None:
-        if time.monotonic() > deadline:
+        if time.monotonic() >= deadline:
             raise self._fault("timeout", f"it took longer than {seconds:g} s")
         if private_bytes(self.pid) > memory_bytes:
             raise self._fault("memory", f"it outgrew {memory_bytes / 2**30:.1f} GiB")

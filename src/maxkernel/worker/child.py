@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from typing import NoReturn
 
 import msgspec
 
-from maxkernel.types.evaluation import Failure
 from maxkernel.types.messages import CaptureReply, CaptureRequest, FailureReply
 from maxkernel.worker import limits, seccomp
 from maxkernel.worker.framing import write_frame
@@ -46,25 +46,19 @@ def become_candidate(request: CaptureRequest, reply: int, prints: int) -> NoRetu
     status = 1
     try:
         replies, output = _only_pipes(reply, prints)
-        answer = _confined(request)
+        limits.limit_candidate(request.seconds, request.memory_bytes)
+        seccomp.confine()
+        from maxkernel.worker.capture import capture
+
+        answer = capture(request)
         if isinstance(answer, CaptureReply):
             answer = CaptureReply(answer.artifact, output.kept)
         write_frame(replies, _encode(answer))
         status = 0
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(status)
-
-
-def _confined(request: CaptureRequest) -> CaptureReply | FailureReply:
-    try:
-        limits.limit_candidate(request.seconds, request.memory_bytes)
-        seccomp.confine()
-    except OSError as error:
-        advice = "candidates run on Linux (x86-64, aarch64) with seccomp filters"
-        return FailureReply(Failure("capture", "environment", str(error), advice))
-    from maxkernel.worker.capture import capture
-
-    return capture(request)
 
 
 def _encode(answer: CaptureReply | FailureReply) -> bytes:

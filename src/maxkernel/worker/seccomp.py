@@ -38,14 +38,14 @@ Instruction = tuple[int, int, int, int]
 """Code, jump when true, jump when false, constant."""
 
 
-class Unavailable(OSError):
+class SeccompError(OSError):
     """This kernel or machine has no seccomp filters."""
 
 
 def confine() -> None:
     """Installs the filter on the calling thread, for good; call it while it is the only one.
 
-    Raises Unavailable when the kernel refuses or the machine is not x86-64 or aarch64.
+    Raises SeccompError when the kernel refuses or the machine is not x86-64 or aarch64.
     """
     code = b"".join(struct.pack("HBBI", *instruction) for instruction in program(os.getpid()))
     buffer = ctypes.create_string_buffer(code, len(code))
@@ -57,14 +57,16 @@ def confine() -> None:
     ):
         if libc.prctl(option, first, second, 0, 0) != 0:
             number = ctypes.get_errno()
-            raise Unavailable(number, f"the kernel refuses a seccomp filter: {os.strerror(number)}")
+            raise SeccompError(
+                number, f"the kernel refuses a seccomp filter: {os.strerror(number)}"
+            )
 
 
 def program(pid: int) -> list[Instruction]:
     """The filter for a process that may signal only itself (`pid`)."""
     machine = platform.machine()
     if machine not in TABLES:
-        raise Unavailable(errno.ENOSYS, f"no system call table for {machine}")
+        raise SeccompError(errno.ENOSYS, f"no system call table for {machine}")
     architecture, numbers = TABLES[machine]
     found: list[Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),

@@ -6,6 +6,7 @@ fork is safe. The child's bytes pass through unread; only their number is limite
 
 from __future__ import annotations
 
+import errno
 import os
 import selectors
 import signal
@@ -24,7 +25,7 @@ from maxkernel.types.messages import (
     PingReply,
     PingRequest,
 )
-from maxkernel.worker import environment, limits
+from maxkernel.worker import environment, limits, seccomp
 from maxkernel.worker.child import become_candidate
 from maxkernel.worker.framing import read_frame, write_frame
 
@@ -49,6 +50,7 @@ class _Child:
 
 def serve(requests: int, replies: int) -> None:
     """Answers capture requests until the pipe closes."""
+    _require_confinement()
     _preload()
     limits.protect_memory()
     limits.use_few_processors()
@@ -66,6 +68,21 @@ def _versions() -> dict[str, str]:
     from maxkernel.worker.serve import versions
 
     return versions()
+
+
+def _require_confinement() -> None:
+    """Tries the system call filter in a child. Raises SeccompError where it cannot be had."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            seccomp.confine()
+            os._exit(0)
+        except OSError:
+            os._exit(1)
+    if os.waitpid(pid, 0)[1] != 0:
+        raise seccomp.SeccompError(
+            errno.ENOSYS, "candidates need seccomp filters: Linux on x86-64 or aarch64"
+        )
 
 
 def _preload() -> None:
