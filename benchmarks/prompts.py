@@ -13,7 +13,6 @@ from typing import NoReturn, TypeVar
 
 import msgspec
 
-from maxkernel.api import open_session
 from maxkernel.config import Settings, load_settings
 from maxkernel.engineers.llm import Desk, LlmBudget, Meter, Toolbox
 from maxkernel.engineers.llm.archive import Archive
@@ -146,6 +145,8 @@ def measure(
 
 def main() -> None:
     """Prints a table per example."""
+    from maxkernel.api import open_session
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", default="v6e")
     target = parser.parse_args().target
