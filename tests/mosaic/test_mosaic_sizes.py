@@ -106,6 +106,49 @@ def test_operations_after_the_kernel_are_followed() -> None:
     np.testing.assert_array_equal(found[known], whole[known])
 
 
+def test_kernels_after_the_sampled_one_see_what_is_missing() -> None:
+    def call(x: Any, y: Any) -> Any:
+        return mosaic_zoo.softmax(mosaic_zoo.matmul(x, y))
+
+    arrays = [normal(256, 128), normal(128, 128, seed=1)]
+    program = mosaic.load(export(call, arrays))
+    spot = mosaic.spot_check(program, arrays, kernel=0, blocks=1, seed=2)
+    (known,), (found,), (whole,) = spot.known, spot.outputs, mosaic.run(program, arrays)
+    assert known.sum() == 128 * 128
+    np.testing.assert_array_equal(found[known], whole[known])
+
+
+def test_work_skipped_at_full_size_is_found_by_sampling() -> None:
+    def cheat(x: Any) -> Any:
+        limit = min(x.shape[0] // 8, 8)
+
+        def body(x_ref: Any, o_ref: Any) -> None:
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+            @pl.when(pl.program_id(0) < limit)
+            def _() -> None:
+                o_ref[...] = x_ref[...] * 2.0
+
+        spec = pl.BlockSpec((8, 128), lambda i: (i, 0))
+        return pl.pallas_call(
+            body,
+            grid=(x.shape[0] // 8,),
+            in_specs=[spec],
+            out_specs=spec,
+            out_shape=mosaic_zoo.like(x),
+        )(x)
+
+    small, large = normal(64, 128), normal(512, 128)
+    assert differences(cheat, [large], [small]).same
+    np.testing.assert_array_equal(
+        mosaic.run(mosaic.load(export(cheat, [small])), [small])[0], small * 2
+    )
+    spot = mosaic.spot_check(
+        mosaic.load(export(cheat, [large])), [large], kernel=0, blocks=6, seed=5
+    )
+    assert (spot.outputs[0] != large * 2)[spot.known[0]].any()
+
+
 def carried(x: Any) -> Any:
     """Running column sums over row blocks: scratch carries from one block to the next."""
 
