@@ -147,3 +147,23 @@ def test_kill_nine_loses_nothing_finished(tmp_path: Path) -> None:
         for n in range(reported):
             assert run.step(f"s/{n}", int, lambda: -1) == n
         assert sum(e.kind == "opened" for e in run.events()) == 6
+
+
+def test_infinities_and_bytes_come_back_as_they_went(tmp_path: Path) -> None:
+    """A step's literals may be infinite (the identity of a maximum), and programs are bytes."""
+    with RunFile.create(tmp_path / "r", header()) as run:
+        assert run.step("s", list[float], lambda: [float("-inf"), 1.5]) == [float("-inf"), 1.5]
+    with RunFile.resume(tmp_path / "r") as run:
+        assert run.step("s", list[float], list) == [float("-inf"), 1.5]
+        assert run.step("b", bytes, lambda: b"\x00\xff") == b"\x00\xff"
+        assert run.recall("b", bytes) == b"\x00\xff"
+
+
+def test_bodies_of_older_files_are_json(tmp_path: Path) -> None:
+    RunFile.create(tmp_path / "r", header()).close()
+    db = sqlite3.connect(tmp_path / "r" / "run.sqlite")
+    db.execute("INSERT INTO steps VALUES ('old', 1, ?)", (b'{"candidates": 7}',))
+    db.commit()
+    db.close()
+    with RunFile.read(tmp_path / "r") as run:
+        assert run.recall("old", Budget) == Budget(candidates=7)

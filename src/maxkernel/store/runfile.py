@@ -20,6 +20,7 @@ import msgspec
 
 from maxkernel.errors import UsageError
 from maxkernel.store.claim import claim, is_claimed
+from maxkernel.store.codec import decode, encode
 from maxkernel.store.records import Event as Event
 from maxkernel.store.records import RunHeader as RunHeader
 from maxkernel.store.schema import migrate
@@ -56,7 +57,7 @@ class RunFile:
         folder.mkdir(parents=True, exist_ok=False)
         run = cls(folder, drive=True)
         with run._lock:
-            run._db.execute("INSERT INTO header VALUES (?)", (msgspec.json.encode(header),))
+            run._db.execute("INSERT INTO header VALUES (?)", (encode(header),))
         run.event("opened", resumed=False)
         return run
 
@@ -95,7 +96,7 @@ class RunFile:
             row = self._db.execute("SELECT body FROM header").fetchone()
         if row is None:
             raise UsageError(f"{self.folder} holds a run that never started; delete it")
-        return msgspec.json.decode(row[0], type=RunHeader)
+        return decode(row[0], RunHeader)
 
     def listen(self, listener: Callable[[Event], None]) -> None:
         """Calls `listener` with every event from now on, in the thread that writes it."""
@@ -123,7 +124,7 @@ class RunFile:
     def recall(self, key: str, kind: type[T]) -> T | None:
         """The stored result of step `key`, None when it has none."""
         rows = self._rows("SELECT body FROM steps WHERE key = ?", key)
-        return msgspec.json.decode(rows[0][0], type=kind) if rows else None
+        return decode(rows[0][0], kind) if rows else None
 
     def remember(self, key: str, value: Any) -> None:
         """Stores the result of step `key`, which has none yet."""
@@ -131,14 +132,14 @@ class RunFile:
             event = self._append("step", {"key": key})
             self._db.execute(
                 "INSERT INTO steps VALUES (?, ?, ?)",
-                (key, event.id, msgspec.json.encode(value)),
+                (key, event.id, encode(value)),
             )
         self._tell(event)
 
     def amend(self, key: str, value: Any) -> None:
         """Replaces the result of step `key`, once other tables hold what was bulky in it."""
         with self._lock:
-            body = msgspec.json.encode(value)
+            body = encode(value)
             self._db.execute("UPDATE steps SET body = ? WHERE key = ?", (body, key))
 
     @contextmanager
@@ -168,19 +169,19 @@ class RunFile:
                 event = self._append("intent", {"id": intent.id, "move": intent.move})
                 self._db.execute(
                     "INSERT INTO intents VALUES (?, ?, ?)",
-                    (intent.id, event.id, msgspec.json.encode(intent)),
+                    (intent.id, event.id, encode(intent)),
                 )
         self._tell(event)
 
     def intent(self, id: int) -> Intent | None:
         """One intent."""
         rows = self._rows("SELECT body FROM intents WHERE id = ?", id)
-        return msgspec.json.decode(rows[0][0], type=Intent) if rows else None
+        return decode(rows[0][0], Intent) if rows else None
 
     def intents(self) -> list[Intent]:
         """All intents, oldest first."""
         rows = self._rows("SELECT body FROM intents ORDER BY id")
-        return [msgspec.json.decode(row[0], type=Intent) for row in rows]
+        return [decode(row[0], Intent) for row in rows]
 
     def add_design(self, design: Design) -> None:
         """Stores a design; a design that is there already stays as it is."""
@@ -191,19 +192,19 @@ class RunFile:
                 event = self._append("design", {"id": design.id, "move": design.move})
                 self._db.execute(
                     "INSERT INTO designs VALUES (?, ?, ?)",
-                    (design.id, event.id, msgspec.json.encode(design)),
+                    (design.id, event.id, encode(design)),
                 )
         self._tell(event)
 
     def designs(self) -> list[Design]:
         """All designs, oldest first."""
         rows = self._rows("SELECT body FROM designs ORDER BY id")
-        return [msgspec.json.decode(row[0], type=Design) for row in rows]
+        return [decode(row[0], Design) for row in rows]
 
     def design(self, id: int) -> Design | None:
         """One design."""
         rows = self._rows("SELECT body FROM designs WHERE id = ?", id)
-        return msgspec.json.decode(rows[0][0], type=Design) if rows else None
+        return decode(rows[0][0], Design) if rows else None
 
     def add_evaluation(self, design: int, evaluation: Evaluation) -> None:
         """Stores what the judge found about a candidate; each candidate counts once."""
@@ -215,19 +216,19 @@ class RunFile:
                 event = self._append("evaluation", _summary(design, evaluation))
                 self._db.execute(
                     "INSERT INTO evaluations VALUES (?, ?, ?, ?)",
-                    (digest, design, event.id, msgspec.json.encode(evaluation)),
+                    (digest, design, event.id, encode(evaluation)),
                 )
         self._tell(event)
 
     def evaluation(self, candidate: str) -> Evaluation | None:
         """The stored evaluation of a candidate, by its digest."""
         rows = self._rows("SELECT body FROM evaluations WHERE candidate = ?", candidate)
-        return msgspec.json.decode(rows[0][0], type=Evaluation) if rows else None
+        return decode(rows[0][0], Evaluation) if rows else None
 
     def evaluations(self) -> list[tuple[int, Evaluation]]:
         """(design id, evaluation) of every candidate, oldest first."""
         rows = self._rows("SELECT design, body FROM evaluations ORDER BY event")
-        return [(row[0], msgspec.json.decode(row[1], type=Evaluation)) for row in rows]
+        return [(row[0], decode(row[1], Evaluation)) for row in rows]
 
     def events(self, after: int = 0) -> Iterator[Event]:
         """Events with an id above `after`, oldest first."""
