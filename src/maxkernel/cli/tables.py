@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from maxkernel.judge import Prepared
-from maxkernel.report import RunReport, quote, quote_time
+from maxkernel.report import RunReport, describe_confirmation, quote, quote_time
 from maxkernel.report.markdown import OUTCOMES
 from maxkernel.types import Failure, Numerics, ProgramTime, Verdict
 
@@ -43,6 +43,7 @@ def print_report(report: RunReport, bundle: Path) -> None:
         ("roofline bound", f"{quote_time(report.bound)} ({report.limit})"),
         ("of the roofline", _fractions(report)),
         ("error", _worst(report.numerics)),
+        ("confirmed", describe_confirmation(report.confirmation) or "-"),
         ("best kernel is", report.plan or "-"),
         ("tuned constants", ", ".join(f"{k}={v}" for k, v in report.tunables.items()) or "-"),
         ("why", report.explanation.strip() or "-"),

@@ -11,6 +11,7 @@ from maxkernel.types.messages import (
     LintRequest,
     OracleRequest,
     Request,
+    SpotRequest,
     TraceRequest,
 )
 
@@ -20,6 +21,7 @@ _STAGES: dict[type, Stage] = {
     CompileRequest: "compile",
     CheckRequest: "check",
     LintRequest: "check",
+    SpotRequest: "check",
     OracleRequest: "check",
 }
 
@@ -71,8 +73,8 @@ def garbled_failure(request: Request, error: Exception) -> Failure:
     )
 
 
-def start_failure(request: Request, error: OSError) -> Failure:
-    """The failure of a request for which no worker could be started."""
+def start_failure(request: Request, error: Exception) -> Failure:
+    """The failure of a request for which no worker could be started or ended."""
     return Failure(
         stage_of(request),
         "environment",

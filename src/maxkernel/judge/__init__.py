@@ -4,8 +4,8 @@ from maxkernel.judge.bound import Roofline as Roofline
 from maxkernel.judge.cache import Cache as Cache
 from maxkernel.judge.judge import Judge as Judge
 from maxkernel.judge.judge import OnStage as OnStage
-from maxkernel.judge.judge import Prepared as Prepared
 from maxkernel.judge.lint import advise as advise
 from maxkernel.judge.lint import describe_holes as describe_holes
 from maxkernel.judge.lint import require_sound as require_sound
+from maxkernel.judge.prepared import Prepared as Prepared
 from maxkernel.judge.source import read_source as read_source

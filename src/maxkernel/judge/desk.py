@@ -20,10 +20,11 @@ from maxkernel.types.messages import (
     PingRequest,
     Reply,
     Request,
+    SpotReply,
     TraceReply,
 )
 
-R = TypeVar("R", CaptureReply, CheckReply, CompileReply, LintReply, TraceReply)
+R = TypeVar("R", CaptureReply, CheckReply, CompileReply, LintReply, SpotReply, TraceReply)
 
 
 class Pending(Generic[R]):

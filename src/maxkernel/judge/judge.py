@@ -1,4 +1,9 @@
-"""The judge: capture -> rules -> compile -> check -> time. Engineers' words never enter here."""
+"""The judge: capture -> rules -> compile -> check -> time. Engineers' words never enter here.
+
+The capturing process belongs to the candidate. What it says (`Artifact.facts`) only spares
+hopeless work; every verdict rests on what workers read from the two exported programs and on
+executing them.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +16,11 @@ import msgspec
 from maxkernel.config import Settings
 from maxkernel.errors import EnvironmentFault, MaxkernelError, TaskError
 from maxkernel.executor import Executor
-from maxkernel.judge.bound import Roofline, roofline
+from maxkernel.judge.bound import roofline
 from maxkernel.judge.cache import Cache, stage_key
 from maxkernel.judge.desk import Desk, Pending, secret_seed
-from maxkernel.judge.numerics import numerics_failure
+from maxkernel.judge.numerics import numerics_failure, spot_failure
+from maxkernel.judge.prepared import Prepared
 from maxkernel.judge.rules import check_rules
 from maxkernel.judge.source import read_source
 from maxkernel.judge.timing import time_of, too_fast
@@ -22,13 +28,12 @@ from maxkernel.targets import Target
 from maxkernel.types import (
     Artifact,
     Candidate,
+    Confirmation,
     Evaluation,
     Failure,
-    LintResult,
-    ProgramTime,
+    Spot,
     Task,
     TaskInfo,
-    Time,
     Verdict,
 )
 from maxkernel.types.messages import (
@@ -40,6 +45,8 @@ from maxkernel.types.messages import (
     CompileRequest,
     LintReply,
     LintRequest,
+    SpotReply,
+    SpotRequest,
     TraceReply,
     TraceRequest,
 )
@@ -47,23 +54,18 @@ from maxkernel.types.messages import (
 CONFIRMATIONS = 3
 """Fresh seeds on which a winner is checked once more."""
 
+SPOT_BLOCKS = 4
+"""Random output blocks of a winner that are computed at full size; four times as many when the
+full-size program is another one than the checked one."""
+
+SPOT_MEMORY_SHARE = 0.6
+"""Of a worker's memory that a full-size spot check may plan with."""
+
+_TOO_MUCH = frozenset({"timeout", "memory", "environment"})
+"""Failures of a spot check that say more about this machine than about the kernel."""
+
 OnStage = Callable[[str], None]
 """Called with the name of every stage that starts."""
-
-
-class Prepared(msgspec.Struct, frozen=True):
-    """A task that is ready to be judged on a target: traced, its baseline compiled and timed."""
-
-    task: Task
-    info: TaskInfo
-    target: Target
-    baseline: Time
-    """XLA's compilation of the reference."""
-    baseline_program: ProgramTime | None
-    bound: Roofline
-    compiler: str
-    lint: LintResult
-    """Which shortcuts pass this task's check."""
 
 
 class Judge:
@@ -169,19 +171,25 @@ class Judge:
         reply = pending.result()
         return reply if isinstance(reply, Failure) else reply.artifact, pending.cached
 
-    def confirm(self, prepared: Prepared, candidate: Candidate) -> Failure | None:
-        """Checks a winner again on inputs from new secret seeds; the first failure, or None."""
+    def confirm(self, prepared: Prepared, candidate: Candidate) -> Confirmation:
+        """Checks a winner once more: new secret seeds, every hazard, random full-size blocks."""
         artifact, _ = self.capture(prepared, candidate)
         if isinstance(artifact, Failure):
-            return artifact
-        for _ in range(CONFIRMATIONS):
-            reply = self._check(prepared, artifact).result()
+            return Confirmation(artifact, 0, 0)
+        runs, differences = 0, tuple[str, ...]()
+        for seeds in range(CONFIRMATIONS):
+            reply = self._check(prepared, artifact, thorough=True).result()
             if isinstance(reply, Failure):
-                return reply
+                return Confirmation(reply, seeds, runs)
             failure = numerics_failure(reply.numerics)
             if failure is not None:
-                return failure
-        return None
+                return Confirmation(failure, seeds, runs)
+            runs += reply.hazard_runs
+            differences = reply.numerics.differences
+        spot = self._spot(prepared, artifact, SPOT_BLOCKS * (4 if differences else 1))
+        if isinstance(spot, Failure):
+            return Confirmation(spot, CONFIRMATIONS, runs)
+        return Confirmation(spot_failure(spot, differences), CONFIRMATIONS, runs, spot)
 
     def verdict(self, prepared: Prepared, evaluation: Evaluation) -> Verdict:
         """The candidate against XLA. Times of different provenance are never compared."""
@@ -222,9 +230,17 @@ class Judge:
         if isinstance(checked, Failure):
             return msgspec.structs.replace(evaluation, failure=checked)
         mine = time_of(compiled, prepared.bound)
-        failure = numerics_failure(checked.numerics) or too_fast(mine, prepared.bound)
+        failure = (
+            check_rules(prepared.info, checked.facts)
+            or numerics_failure(checked.numerics)
+            or too_fast(mine, prepared.bound)
+        )
         return msgspec.structs.replace(
-            evaluation, numerics=checked.numerics, time=mine, failure=failure
+            evaluation,
+            facts=checked.facts,
+            numerics=checked.numerics,
+            time=mine,
+            failure=failure,
         )
 
     def _trace(self, task: Task) -> TaskInfo:
@@ -247,10 +263,34 @@ class Judge:
         request = CompileRequest(program, self.target.name)
         return self._desk.ask(request, CompileReply, "compile", key)
 
-    def _check(self, prepared: Prepared, artifact: Artifact) -> Pending[CheckReply]:
+    def _check(
+        self, prepared: Prepared, artifact: Artifact, *, thorough: bool = False
+    ) -> Pending[CheckReply]:
         """Never cached: every check draws its own secret seed."""
-        request = CheckRequest(prepared.task, artifact.cpu, secret_seed(), prepared.info.tolerance)
+        request = CheckRequest(
+            prepared.task,
+            artifact.tpu,
+            artifact.check,
+            secret_seed(),
+            prepared.info.tolerance,
+            thorough,
+        )
         return self._desk.ask(request, CheckReply, "check")
+
+    def _spot(self, prepared: Prepared, artifact: Artifact, blocks: int) -> Spot | Failure:
+        memory = int(SPOT_MEMORY_SHARE * (self._settings.worker_memory_mb << 20))
+        request = SpotRequest(
+            prepared.task,
+            artifact.tpu,
+            secret_seed(),
+            prepared.info.tolerance,
+            blocks,
+            memory,
+        )
+        reply = self._desk.ask(request, SpotReply, "check").result()
+        if not isinstance(reply, Failure):
+            return reply.spot
+        return Spot(skipped=reply.message) if reply.kind in _TOO_MUCH else reply
 
 
 def _spent(evaluation: Evaluation, stage: str, started: float, cached: bool) -> Evaluation:

@@ -2,33 +2,58 @@
 
 from __future__ import annotations
 
-from maxkernel.types import Failure, Numerics
+from maxkernel.types import Failure, Numerics, OutputError, Spot
 
 
 def numerics_failure(numerics: Numerics) -> Failure | None:
     """Why a check did not pass; None when it did."""
     if numerics.passed:
         return None
-    for index, output in enumerate(numerics.outputs):
+    return _worst(numerics.outputs, numerics.oracle, "")
+
+
+def spot_failure(spot: Spot, differences: tuple[str, ...]) -> Failure | None:
+    """Why a winner's spot check refuses it.
+
+    Where the check was skipped, a full-size program that is another one than the checked one
+    (`differences`) is refused: nobody has seen what it computes.
+    """
+    if spot.skipped:
+        if not differences:
+            return None
+        return Failure(
+            stage="check",
+            kind="size_dependent",
+            message=(
+                "the full-size program is not the checked one up to sizes, and no spot check "
+                f"was possible ({spot.skipped}); first difference: {differences[0]}"
+            ),
+            advice="write the kernel so that both sizes take the same path, or choose a check "
+            "size with the same remainders as the full size",
+        )
+    return None if spot.passed else _worst(spot.outputs, "float32", " at full size")
+
+
+def _worst(outputs: tuple[OutputError, ...], oracle: str, where: str) -> Failure:
+    for index, output in enumerate(outputs):
         if output.nonfinite:
             return Failure(
                 stage="check",
                 kind="nonfinite",
                 message=(
-                    f"output {index}: {output.nonfinite} of {output.elements} elements are NaN or "
-                    "infinite where the oracle is finite"
+                    f"output {index}{where}: {output.nonfinite} of {output.elements} elements are "
+                    "NaN or infinite where the oracle is finite"
                 ),
                 advice="look for unwritten blocks, reads of padding, 0/0, or a missing maximum",
             )
-    index, worst = max(enumerate(numerics.outputs), key=lambda pair: pair[1].excess)
+    index, worst = max(enumerate(outputs), key=lambda pair: pair[1].excess)
     return Failure(
         stage="check",
         kind="mismatch",
         message=(
-            f"output {index}: error max {worst.max_abs:.3g}, RMS {worst.rms:.3g} against the "
-            f"{numerics.oracle} oracle; the reference itself has max "
-            f"{worst.reference_max_abs:.3g}, RMS {worst.reference_rms:.3g}; "
-            f"{worst.excess:.3g}x the allowance"
+            f"output {index}{where}: error max {worst.max_abs:.3g}, RMS {worst.rms:.3g} against "
+            f"the {oracle} oracle; the reference itself has max {worst.reference_max_abs:.3g}, "
+            f"RMS {worst.reference_rms:.3g}; {worst.excess:.3g}x the allowance"
         ),
         advice="compare block by block; check masks of edge blocks, accumulator dtype and init",
     )

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from maxkernel.search import Context
-from maxkernel.types import Evaluation, Verdict
+from maxkernel.types import Confirmation, Evaluation, Verdict
 
 Reason = Literal["budget", "roofline", "no gain", "no plan", "stopped", "accepted"]
 """`accepted`: a person was content with what there is."""
@@ -28,6 +28,8 @@ class Finish(msgspec.Struct, frozen=True):
     """The winner passed further checks on fresh inputs."""
     explanation: str = ""
     """What the best kernel does and what limits it."""
+    confirmation: Confirmation | None = None
+    """What the winner went through once more."""
 
 
 def finish(context: Context, reason: Reason, explain: Callable[[int], str]) -> Finish:
@@ -41,10 +43,10 @@ def finish(context: Context, reason: Reason, explain: Callable[[int], str]) -> F
         if not verdict.faster:
             return Finish("xla", reason, verdict, design, False, explain(design))
         context.progress.stage("confirm", design)
-        failure = context.judge.confirm(context.prepared, evaluation.candidate)
-        if failure is None:
-            return Finish("faster", reason, verdict, design, True, explain(design))
-        context.run.event("unconfirmed", design=design, failure=failure.message)
+        found = context.judge.confirm(context.prepared, evaluation.candidate)
+        if found.failure is None:
+            return Finish("faster", reason, verdict, design, True, explain(design), found)
+        context.run.event("unconfirmed", design=design, failure=found.failure.message)
     return Finish("none", reason, None, None, False)
 
 

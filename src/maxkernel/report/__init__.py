@@ -4,5 +4,6 @@ from maxkernel.report.bundle import write_bundle as write_bundle
 from maxkernel.report.model import CandidateLine as CandidateLine
 from maxkernel.report.model import RunReport as RunReport
 from maxkernel.report.model import build_report as build_report
+from maxkernel.report.model import describe_confirmation as describe_confirmation
 from maxkernel.report.model import quote as quote
 from maxkernel.report.model import quote_time as quote_time

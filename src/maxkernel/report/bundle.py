@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import msgspec
 
 from maxkernel.judge import Prepared
+from maxkernel.parsing import parse
 from maxkernel.report.bake import bake
 from maxkernel.report.markdown import render_markdown
 from maxkernel.report.model import RunReport
@@ -26,7 +26,7 @@ def write_bundle(
     }
     if winner is not None:
         source = bake(winner.source, winner.tunables)
-        ast.parse(source)
+        parse(source)
         contents["kernel.py"] = source
         contents["test_kernel.py"] = render_test(task, prepared)
     written: list[Path] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maxkernel.report.model import RunReport, quote, quote_time
+from maxkernel.report.model import RunReport, describe_confirmation, quote, quote_time
 
 OUTCOMES = {
     "faster": "A Pallas kernel beats XLA beyond the clock's expected error.",
@@ -67,10 +67,11 @@ def _numerics(report: RunReport) -> str:
     ]
     head = ("output", "max error", "RMS error", "reference max", "reference RMS", "spread", "used")
     shapes = ", ".join(map(str, report.check_inputs))
-    confirmed = " and confirmed on further seeds" if report.confirmed else ""
+    confirmed = describe_confirmation(report.confirmation)
+    confirmed = f"The winner was confirmed: {confirmed}. " if confirmed else ""
     return (
-        f"## Numerics\n\nErrors against the {report.numerics.oracle} oracle, on fresh inputs "
-        f"{shapes}{confirmed}. "
+        "## Numerics\n\nThe TPU program itself, executed on the CPU. Errors against the "
+        f"{report.numerics.oracle} oracle, on fresh inputs {shapes}. {confirmed}"
         "`used` is the largest share of its allowance that an element uses.\n\n"
         + _table(head, rows)
     )

@@ -7,7 +7,16 @@ import msgspec
 from maxkernel.judge import Judge, Prepared, describe_holes
 from maxkernel.modes import Finish
 from maxkernel.store import RunFile
-from maxkernel.types import ArraySpec, Design, Evaluation, Numerics, Time, Tolerance, Tunable
+from maxkernel.types import (
+    ArraySpec,
+    Confirmation,
+    Design,
+    Evaluation,
+    Numerics,
+    Time,
+    Tolerance,
+    Tunable,
+)
 
 REPORT_FORMAT = 1
 
@@ -59,6 +68,7 @@ class RunReport(msgspec.Struct, frozen=True):
     tolerance: Tolerance
     numerics: Numerics | None
     confirmed: bool
+    confirmation: Confirmation | None
     plan: str
     explanation: str
     tunables: dict[str, Tunable]
@@ -104,6 +114,7 @@ def build_report(run: RunFile, judge: Judge, prepared: Prepared, finish: Finish)
         tolerance=prepared.info.tolerance,
         numerics=evaluation.numerics if evaluation else None,
         confirmed=finish.confirmed,
+        confirmation=finish.confirmation,
         plan=f"{winner.plan.family}: {winner.plan.strategy}" if winner else "",
         explanation=finish.explanation,
         tunables=evaluation.candidate.tunables if evaluation else {},
@@ -132,6 +143,25 @@ def quote_time(time: Time | None) -> str:
     )
     error = f" ±{100 * time.expected_error:.0f} %" if time.expected_error else ""
     return f"{value:.4g} {unit} {time.provenance}{error}"
+
+
+def describe_confirmation(confirmation: Confirmation | None) -> str:
+    """What a winner went through, in words; empty where there was no winner."""
+    if confirmation is None:
+        return ""
+    text = (
+        f"right on {confirmation.seeds} further seeds; bit-equal under {confirmation.hazard_runs} "
+        "runs with other poison, DMA timing and order of parallel steps"
+    )
+    spot = confirmation.spot
+    if spot is None:
+        return text
+    if spot.skipped:
+        return f"{text}; not spot-checked at full size: {spot.skipped}"
+    return (
+        f"{text}; at full size {spot.blocks} random blocks ({spot.elements} elements, "
+        f"{spot.steps} of {spot.total_steps} grid steps) equal the oracle"
+    )
 
 
 def _line(

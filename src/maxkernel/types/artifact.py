@@ -45,11 +45,12 @@ class Artifact(msgspec.Struct, frozen=True):
 
     tpu: bytes
     """Full-size program for the TPU (jax.export, serialised)."""
-    cpu: bytes
-    """Check-size program for the CPU: same source, every `pallas_call` interpreted."""
+    check: bytes
+    """The same for the TPU at check size: what the numerical check executes on the CPU."""
     facts: ArtifactFacts
+    """As the capturing process tells them: good for ranking, never for a verdict."""
 
     @property
     def digest(self) -> str:
         """SHA-256 of both programs."""
-        return hashlib.sha256(self.tpu + b"\0" + self.cpu).hexdigest()
+        return hashlib.sha256(self.tpu + b"\0" + self.check).hexdigest()

@@ -44,7 +44,7 @@ class CopyTime(msgspec.Struct, frozen=True):
     count: int
     bytes: float
     pieces: int
-    """Contiguous pieces, all executions."""
+    """Runs that its descriptor has it move at a time, all executions."""
     stall_cycles: float
     """Cycles that the program waited for it."""
 

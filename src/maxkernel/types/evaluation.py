@@ -33,6 +33,7 @@ FailureKind = Literal[
     "interpret",  # a Pallas call left in interpret mode
     "mismatch",  # wrong numbers
     "nonfinite",  # NaN or infinity where the oracle is finite
+    "size_dependent",  # another program at full size than at check size, and no spot check
     "hazard",  # a race, a hang, an unfinished DMA, an access out of bounds, a written input
     "schedule",  # the compiled schedule could not be read
     "too_fast",  # faster than the roofline allows: refused and flagged
@@ -82,6 +83,35 @@ class Numerics(msgspec.Struct, frozen=True):
     seed: int
     oracle: Literal["float64", "float32"]
     passed: bool
+    differences: tuple[str, ...] = ()
+    """Where the full-size program differs from the checked one in more than sizes."""
+
+
+class Spot(msgspec.Struct, frozen=True):
+    """A check at full size: random blocks of the last kernel's output against the oracle.
+
+    `outputs` is empty and `skipped` says why where this machine is too small for it.
+    """
+
+    outputs: tuple[OutputError, ...] = ()
+    """Errors over the elements that the computed blocks determine."""
+    elements: int = 0
+    blocks: int = 0
+    steps: int = 0
+    total_steps: int = 0
+    passed: bool = False
+    skipped: str = ""
+
+
+class Confirmation(msgspec.Struct, frozen=True):
+    """What a winner went through once more before it was handed back."""
+
+    failure: Failure | None
+    seeds: int
+    """Fresh seeds on which the check passed."""
+    hazard_runs: int
+    """Executions with other poison, DMA timing and order of parallel steps, all bit-equal."""
+    spot: Spot | None = None
 
 
 class Evaluation(msgspec.Struct, frozen=True):

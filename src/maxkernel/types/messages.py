@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from maxkernel.types.artifact import Artifact
+from maxkernel.types.artifact import Artifact, ArtifactFacts
 from maxkernel.types.clock import ProgramTime
-from maxkernel.types.evaluation import Failure, Numerics
+from maxkernel.types.evaluation import Failure, Numerics, Spot
 from maxkernel.types.lint import LintResult
 from maxkernel.types.task import ArraySpec, Static, Task, TaskInfo, Tolerance
 
@@ -75,16 +75,39 @@ class CompileReply(msgspec.Struct, frozen=True, tag="compiled"):
 
 
 class CheckRequest(msgspec.Struct, frozen=True, tag="check"):
-    """Run an artifact's CPU program on fresh inputs and compare it with the oracle."""
+    """Execute the check-size TPU program on fresh inputs and compare it with the oracle."""
 
     task: Task
-    program: bytes
+    full: bytes
+    """The full-size program: facts are read from it, and it must be the same up to sizes."""
+    check: bytes
     seed: int
     tolerance: Tolerance
+    thorough: bool = False
+    """Also run with other poison, DMA timing and order of parallel steps."""
 
 
 class CheckReply(msgspec.Struct, frozen=True, tag="checked"):
     numerics: Numerics
+    facts: ArtifactFacts
+    """Read from the programs themselves, in a process that never saw the candidate."""
+    hazard_runs: int = 0
+
+
+class SpotRequest(msgspec.Struct, frozen=True, tag="spot"):
+    """Compute some output blocks of the full-size program and compare them with the oracle."""
+
+    task: Task
+    full: bytes
+    seed: int
+    tolerance: Tolerance
+    blocks: int
+    memory_bytes: int
+    """What the worker may use; a larger task is skipped, in words."""
+
+
+class SpotReply(msgspec.Struct, frozen=True, tag="spotted"):
+    spot: Spot
 
 
 class OracleRequest(msgspec.Struct, frozen=True, tag="oracle"):
@@ -137,6 +160,7 @@ Request = (
     | CaptureRequest
     | CompileRequest
     | CheckRequest
+    | SpotRequest
     | OracleRequest
     | LintRequest
     | PingRequest
@@ -146,6 +170,7 @@ Reply = (
     | CaptureReply
     | CompileReply
     | CheckReply
+    | SpotReply
     | OracleReply
     | LintReply
     | FailureReply

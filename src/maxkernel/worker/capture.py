@@ -23,7 +23,7 @@ from maxkernel.worker.candidate import import_candidate, kernel_function
 from maxkernel.worker.exporting import evaluate, export_program, on_target
 from maxkernel.worker.facts import facts_of
 from maxkernel.worker.failures import CANDIDATE_FILE, Refused, candidate_failure, refuse
-from maxkernel.worker.jaxprs import PALLAS, line_of, rewrite
+from maxkernel.worker.jaxprs import line_of
 from maxkernel.worker.specs import spec_of, struct_of, unusable
 
 
@@ -43,11 +43,11 @@ def capture(request: CaptureRequest) -> CaptureReply | FailureReply:
         full = _trace(kernel, request.inputs, request.statics, target)
         facts = facts_of(full.jaxpr, full.outputs)
         _refuse_hopeless(facts, target)
-        tpu = _export(full.jaxpr, full, target, "tpu")
+        tpu = _export(full.jaxpr, full, target)
         check = _trace(kernel, request.check_inputs, request.check_statics, target)
-        cpu = _export(rewrite(check.jaxpr, _interpreted), check, target, "cpu")
+        small = _export(check.jaxpr, check, target)
         facts = msgspec.structs.replace(facts, check_outputs=check.outputs)
-        return CaptureReply(Artifact(tpu, cpu, facts))
+        return CaptureReply(Artifact(tpu, small, facts))
     except Refused as refused:
         return FailureReply(refused.failure)
     except SystemExit as error:
@@ -115,10 +115,10 @@ def _refuse_hopeless(facts: ArtifactFacts, target: Target) -> None:
             )
 
 
-def _export(jaxpr: Any, traced: _Traced, target: Target, platform: str) -> bytes:
+def _export(jaxpr: Any, traced: _Traced, target: Target) -> bytes:
     function = evaluate(jaxpr.jaxpr, jaxpr.consts)
     try:
-        return export_program(function, traced.structs, target, platform)
+        return export_program(function, traced.structs, target)
     except Exception as error:
         failure = candidate_failure(error, "capture")
         primitive = re.search(r"primitive in Pallas TPU lowering[^:]*: (\w+)", str(error))
@@ -127,9 +127,3 @@ def _export(jaxpr: Any, traced: _Traced, target: Target, platform: str) -> bytes
             message = f"{CANDIDATE_FILE}:{line}: {failure.message}" if line else failure.message
             failure = msgspec.structs.replace(failure, line=line, message=message)
         raise Refused(failure) from error
-
-
-def _interpreted(equation: Any) -> Any:
-    if equation.primitive.name != PALLAS:
-        return equation
-    return equation.replace(params={**equation.params, "interpret": True})

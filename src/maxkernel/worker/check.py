@@ -1,4 +1,4 @@
-"""Answers CheckRequest and OracleRequest: runs a candidate's CPU program beside the oracle.
+"""Answers CheckRequest and OracleRequest: executes a candidate's program beside the oracle.
 
 The reference and the oracle are compiled once per task, and the inputs of the last seed are
 kept with what both gave, so that one more candidate costs only its own program.
@@ -9,7 +9,6 @@ kept with what both gave, so that one more candidate costs only its own program.
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,14 +22,16 @@ import numpy as np
 from maxkernel.targets import TARGETS
 from maxkernel.types.evaluation import Numerics
 from maxkernel.types.messages import Array, CheckReply, CheckRequest, OracleReply, OracleRequest
-from maxkernel.types.task import ArraySpec, Task
+from maxkernel.types.task import Task
 from maxkernel.worker import work
 from maxkernel.worker.arguments import Arguments, abstract_arguments, drawing
 from maxkernel.worker.exporting import compile_options, evaluate
-from maxkernel.worker.failures import Refused, candidate_failure, refuse, task_failure
+from maxkernel.worker.failures import refuse, task_failure
 from maxkernel.worker.graph import graph_of
+from maxkernel.worker.hazards import hazard_runs
 from maxkernel.worker.numerics import compare
 from maxkernel.worker.oracle import promoted_function
+from maxkernel.worker.programs import execute, forget, load_pair, require_specs
 from maxkernel.worker.specs import spec_of
 from maxkernel.worker.task_module import TaskModule, load
 from maxkernel.worker.trace import Traced, trace_reference
@@ -70,28 +71,31 @@ class Sample:
 ANY_TARGET = TARGETS["v6e"]
 """What the reference is traced for here: it computes the same on every target."""
 
-PROGRAMS_KEPT = 4
-"""Compiled candidates that a worker keeps: a winner is checked again on other seeds."""
-
-_programs: dict[str, Any] = {}
 _prepared: dict[str, Prepared] = {}
 _sample: dict[str, Sample] = {}
 
 
 def check_program(request: CheckRequest) -> CheckReply:
-    """Compares the program's outputs on inputs from `request.seed` with the oracle's.
+    """Executes the check-size program on inputs from `request.seed`, beside the oracle.
 
-    Raises Refused: kinds `inputs`, `reference`, `output_spec`, `crash`.
+    Raises Refused: kinds `inputs`, `reference`, `output_spec`, `hazard`, `unsupported`,
+    `forbidden`, `timeout`.
     """
     prepared = prepare(request.task)
     sample = draw(prepared, request.seed)
-    results = _run(request.program, prepared, sample)
+    pair = load_pair(request.full, request.check)
+    require_specs(pair.check, prepared.traced.arguments.specs, prepared.traced.outputs)
+    results = execute(pair.check, sample.originals)
     outputs = tuple(
         compare(*parts, request.tolerance)
         for parts in zip(results, sample.reference, sample.oracle, strict=True)
     )
     passed = all(output.excess <= 1.0 and output.nonfinite == 0 for output in outputs)
-    return CheckReply(Numerics(outputs, request.seed, prepared.precision, passed))
+    runs = 0
+    if request.thorough and passed:
+        runs = hazard_runs(pair.check, sample.originals, results, request.seed)
+    numerics = Numerics(outputs, request.seed, prepared.precision, passed, pair.differences)
+    return CheckReply(numerics, pair.facts, runs)
 
 
 def oracle_values(request: OracleRequest) -> OracleReply:
@@ -118,7 +122,7 @@ def prepare(task: Task) -> Prepared:
     if found is None:
         _prepared.clear()
         _sample.clear()
-        _programs.clear()
+        forget()
         module = load(task)
         maker, name = (module.check, "check_inputs") if module.check else (module.full, "inputs")
         arguments = abstract_arguments(module, maker, name)
@@ -185,61 +189,14 @@ def _require_same(prepared: Prepared, arguments: Arguments) -> None:
         )
 
 
-def _run(program: bytes, prepared: Prepared, sample: Sample) -> tuple[np.ndarray[Any, Any], ...]:
-    try:
-        compiled = _compiled(program, prepared)
-        results = _host(compiled(*sample.inputs))
-    except Refused:
-        raise
-    except Exception as error:
-        raise Refused(candidate_failure(error, "check")) from error
-    for position, (array, original) in enumerate(zip(sample.inputs, sample.originals, strict=True)):
-        if not _same_bytes(np.asarray(array), original):
-            _sample.clear()
-            refuse("check", "mismatch", f"the program changed input {position} in place")
-    return results
-
-
-def _compiled(program: bytes, prepared: Prepared) -> Any:
-    """The candidate's program, compiled; the last ones are kept for further seeds."""
-    key = hashlib.sha256(program).hexdigest()
-    if key not in _programs:
-        exported = jax.export.deserialize(bytearray(program))
-        inputs = prepared.traced.arguments
-        _require_specs(exported.in_avals, inputs.specs, "takes")
-        _require_specs(exported.out_avals, prepared.traced.outputs, "returns")
-        while len(_programs) >= PROGRAMS_KEPT:
-            _programs.pop(next(iter(_programs)))
-        _programs[key] = _build(exported.call, inputs.arrays)
-    return _programs[key]
-
-
 def _build(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
     """The function compiled for the CPU at the shapes of `inputs`."""
     structs = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in inputs]
     return jax.jit(function).lower(*structs).compile(compile_options())
 
 
-def _require_specs(avals: Sequence[Any], expected: tuple[ArraySpec, ...], verb: str) -> None:
-    found = tuple(spec_of(aval) for aval in avals)
-    if found != expected:
-        refuse(
-            "check",
-            "output_spec",
-            f"the program {verb} ({', '.join(map(str, found))}) at check size,"
-            f" the reference ({', '.join(map(str, expected))})",
-            "return what the reference returns: same number, shapes and dtypes",
-        )
-
-
 def _host(results: Any) -> tuple[np.ndarray[Any, Any], ...]:
     return tuple(np.asarray(array) for array in jax.tree.leaves(results))
-
-
-def _same_bytes(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
-    raw = np.dtype(np.uint8)
-    first, second = (np.ascontiguousarray(x).reshape(-1).view(raw) for x in (a, b))
-    return bool(np.array_equal(first, second))
 
 
 def _pack(arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[Array, ...]:

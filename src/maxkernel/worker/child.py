@@ -17,6 +17,10 @@ OUTPUT_LIMIT = 4096
 """Characters of the candidate's last prints that a reply carries."""
 
 
+PRINTS_IN_DETAIL = 1000
+"""Characters of them that a failure's detail carries."""
+
+
 class _Tail:
     """A text stream that passes writes on to the parent and keeps the last of them."""
 
@@ -51,9 +55,7 @@ def become_candidate(request: CaptureRequest, reply: int, prints: int) -> NoRetu
         from maxkernel.worker.capture import capture
 
         answer = capture(request)
-        if isinstance(answer, CaptureReply):
-            answer = CaptureReply(answer.artifact, output.kept)
-        write_frame(replies, _encode(answer))
+        write_frame(replies, msgspec.msgpack.encode(_with_prints(answer, output.kept)))
         status = 0
     except BaseException:
         traceback.print_exc()
@@ -61,8 +63,14 @@ def become_candidate(request: CaptureRequest, reply: int, prints: int) -> NoRetu
         os._exit(status)
 
 
-def _encode(answer: CaptureReply | FailureReply) -> bytes:
-    return msgspec.msgpack.encode(answer)
+def _with_prints(answer: CaptureReply | FailureReply, printed: str) -> CaptureReply | FailureReply:
+    """The answer with what the candidate printed; a failure carries it after its own detail."""
+    if isinstance(answer, CaptureReply):
+        return CaptureReply(answer.artifact, printed)
+    if not printed.strip():
+        return answer
+    detail = f"{answer.failure.detail}\nprinted before that:\n{printed[-PRINTS_IN_DETAIL:]}"
+    return FailureReply(msgspec.structs.replace(answer.failure, detail=detail.strip()))
 
 
 def _only_pipes(reply: int, prints: int) -> tuple[int, _Tail]:

@@ -25,11 +25,11 @@ def on_target(target: Target) -> AbstractContextManager[Any]:
 
 
 def export_program(
-    function: Callable[..., Any], inputs: Sequence[jax.ShapeDtypeStruct], target: Target, to: str
+    function: Callable[..., Any], inputs: Sequence[jax.ShapeDtypeStruct], target: Target
 ) -> bytes:
-    """`function` at these shapes as a serialised jax.export program for platform `to`."""
+    """`function` at these shapes as a serialised jax.export program for the TPU."""
     with on_target(target):
-        exported = jax.export.export(jax.jit(function), platforms=[to])(*inputs)
+        exported = jax.export.export(jax.jit(function), platforms=["tpu"])(*inputs)
         return bytes(exported.serialize())
 
 

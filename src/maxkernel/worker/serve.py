@@ -22,6 +22,7 @@ from maxkernel.types.messages import (
     PingRequest,
     Reply,
     Request,
+    SpotRequest,
     TraceReply,
     TraceRequest,
 )
@@ -99,6 +100,7 @@ def _compile_handlers() -> dict[type, Handler]:
 def _check_handlers() -> dict[type, Handler]:
     from maxkernel.worker.check import check_program, oracle_values, warm_up
     from maxkernel.worker.lint import lint_task
+    from maxkernel.worker.spot import spot_check_program
     from maxkernel.worker.trace import trace_task
 
     def ping(request: PingRequest) -> Reply:
@@ -110,5 +112,6 @@ def _check_handlers() -> dict[type, Handler]:
         CheckRequest: check_program,
         OracleRequest: oracle_values,
         LintRequest: lint_task,
+        SpotRequest: spot_check_program,
         PingRequest: ping,
     }

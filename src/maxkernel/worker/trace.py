@@ -154,7 +154,7 @@ def _export(module: TaskModule, traced: Traced, target: Target) -> bytes:
     structs = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in traced.arguments.arrays]
     function = evaluate(traced.jaxpr.jaxpr, traced.jaxpr.consts)
     try:
-        return export_program(function, structs, target, "tpu")
+        return export_program(function, structs, target)
     except Exception as error:
         raise task_failure(
             error, module.task, "the reference cannot be exported for a TPU", "reference"

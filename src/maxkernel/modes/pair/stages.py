@@ -206,7 +206,7 @@ def _accept(desk: Desk) -> Ended:
     evaluation = evaluation_of(context.run, focus)
     assert evaluation is not None
     context.progress.stage("confirm", focus.design)
-    failure = context.judge.confirm(context.prepared, evaluation.candidate)
+    failure = context.judge.confirm(context.prepared, evaluation.candidate).failure
     if failure is not None:
         context.run.event("unconfirmed", design=focus.design, failure=failure.message)
         return Ended(

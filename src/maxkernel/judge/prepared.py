@@ -1,0 +1,24 @@
+"""A task that is ready to be judged."""
+
+from __future__ import annotations
+
+import msgspec
+
+from maxkernel.judge.bound import Roofline
+from maxkernel.targets import Target
+from maxkernel.types import LintResult, ProgramTime, Task, TaskInfo, Time
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A task that is ready to be judged on a target: traced, its baseline compiled and timed."""
+
+    task: Task
+    info: TaskInfo
+    target: Target
+    baseline: Time
+    """XLA's compilation of the reference."""
+    baseline_program: ProgramTime | None
+    bound: Roofline
+    compiler: str
+    lint: LintResult
+    """Which shortcuts pass this task's check."""
