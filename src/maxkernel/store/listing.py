@@ -34,7 +34,7 @@ def list_runs(root: Path) -> list[RunSummary]:
         try:
             with RunFile.read(path.parent) as run:
                 found.append(_summarise(run))
-        except UsageError:
+        except (UsageError, msgspec.DecodeError):
             continue
     return sorted(found, key=lambda summary: summary.created, reverse=True)
 
