@@ -181,6 +181,43 @@ def test_a_carried_state_brings_in_the_steps_before() -> None:
     np.testing.assert_array_equal(part.outputs[0][place], mosaic.run(program, [x])[0][place])
 
 
+def hidden_state(where: str) -> Any:
+    """Counts its steps in another output or in an input block, and stops working after eight."""
+
+    def body(n_ref: Any, x_ref: Any, o_ref: Any, c_ref: Any) -> None:
+        counter = n_ref if where == "input" else c_ref
+
+        @pl.when(pl.program_id(0) == 0)
+        def _() -> None:
+            counter[...] = jnp.zeros_like(counter)
+
+        counter[...] += 1.0
+        if where == "input":
+            c_ref[...] = counter[...]
+        o_ref[...] = jnp.where(counter[...] <= 8, x_ref[...], 0.0)
+
+    block, fixed = (
+        pl.BlockSpec((8, 128), lambda i: (i, 0)),
+        pl.BlockSpec((8, 128), lambda i: (0, 0)),
+    )
+    return lambda n, x: pl.pallas_call(
+        body,
+        grid=(x.shape[0] // 8,),
+        in_specs=[fixed, block],
+        out_specs=[block, fixed],
+        out_shape=[mosaic_zoo.like(x), mosaic_zoo.like(n)],
+    )(n, x)
+
+
+@pytest.mark.parametrize("where", ["input", "output"])
+def test_state_kept_outside_scratch_is_no_way_out(where: str) -> None:
+    arrays = [np.zeros((8, 128), np.float32), normal(256, 128)]
+    program = mosaic.load(export(hidden_state(where), arrays))
+    exe = program.executable(0, mosaic.Options(track=True))
+    part = mosaic.run_blocks(exe, 0, [(20, 0)], arrays)
+    assert part.steps == 21 and not part.outputs[0][part.regions[0]].any()
+
+
 def test_which_steps_write_a_block() -> None:
     function, arrays, _ = CASES["matmul"]
     program = mosaic.load(export(function, arrays))

@@ -114,6 +114,8 @@ class _Binder:
             buffer = Buffer(self.name(k), readonly=not output and not paired)
             if paired:
                 buffer = self.shared.setdefault(min(k, self.partner[k]), buffer)
+            if output and not paired and self.machine.options.track:
+                buffer.watch(arrays[k])
             return Ref(buffer, arrays[k].reshape(t.shape), t.element)
         if not output and (paired or argument in self.written):
             return Ref(Buffer(self.name(k)), arrays[k].reshape(t.shape).copy(), t.element)

@@ -33,9 +33,9 @@ class Executable:
 class Launched:
     """What a launch left behind.
 
-    `undefined` is set when the steps that ran depend on something that they did not compute: they
-    read scratch that nothing had written, or left a DMA under way. Scratch is only watched with
-    `Options.track`.
+    `undefined` is set when the steps that ran may depend on something that they did not compute:
+    they read scratch or outputs that nothing had written, read a semaphore, left a DMA under way,
+    or belong to a kernel that writes to its inputs or aliases them. Memory is only watched with `Options.track`.
     """
 
     outputs: list[Array]
@@ -104,6 +104,13 @@ def _settle(machine: Machine, memory: Memory) -> None:
             )
 
 
+def _keeps_state_in_inputs(exe: Executable) -> bool:
+    kernel = exe.kernel
+    first = len(kernel.grid)
+    inputs = kernel.body.body.args[first : first + kernel.prefetch + len(kernel.inputs)]
+    return bool(kernel.aliases) or not exe.written.isdisjoint(inputs)
+
+
 def launch(
     exe: Executable, operands: Sequence[Any], steps: Sequence[Step] | None = None
 ) -> Launched:
@@ -118,6 +125,7 @@ def launch(
             grid, prefetch, inputs = split_operands(kernel, operands)
             machine = Machine(exe.options)
             machine.grid = grid
+            machine.undefined = _keeps_state_in_inputs(exe)
             frame = exe.code.frame.copy()
             frame[0] = machine
             memory = bind(kernel, exe.written, machine, frame, prefetch, inputs)

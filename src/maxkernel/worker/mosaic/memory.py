@@ -43,6 +43,10 @@ class Buffer:
     whole: Array | None = None
     defined: Array | None = None
 
+    def watch(self, array: Array) -> None:
+        """Track which elements of this array, the buffer's own, are written."""
+        self.whole, self.defined = array, np.zeros(array.shape, np.bool_)
+
     def shadow(self, view: Array) -> Array:
         """The part of `defined` that belongs to a view of the allocation."""
         assert self.whole is not None and self.defined is not None
@@ -147,7 +151,7 @@ class Machine:
         self.reserve(t.size * dtype.itemsize)
         buffer, array = Buffer(name), poisoned(t.shape, dtype, self.options.poison)
         if self.options.track:
-            buffer.whole, buffer.defined = array, np.zeros(t.shape, np.bool_)
+            buffer.watch(array)
         return Ref(buffer, array, t.element)
 
     def release(self, ref: Ref) -> None:

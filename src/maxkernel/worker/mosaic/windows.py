@@ -49,12 +49,14 @@ class Slot:
         else:
             self.block = self._fetch(machine, place)
         buffer = Buffer(f"the block of {self.name}")
+        if self.output and machine.options.track:
+            buffer.watch(self.block)
         self.ref = Ref(buffer, self._squeezed(self.block), self.element)
         return self.ref
 
     def _blank(self, machine: Machine, place: Region) -> Array:
         poison = machine.options.poison
-        if self.private or not place.whole:
+        if self.private or not place.whole or machine.options.track:
             return poisoned(self.window.bounds, self.array.dtype, poison)
         block = self.array[place.inside]
         fill_poison(block, poison)

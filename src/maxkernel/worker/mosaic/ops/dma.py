@@ -97,6 +97,7 @@ def read_semaphore(op: Op, c: Lowering) -> Step:
         cell = _cell(r[semaphore])
         if cell.dma:
             raise Unsupported("reading a DMA semaphore, whose value depends on timing")
+        r[0].undefined = True
         r[o] = cell.count
 
     return step
