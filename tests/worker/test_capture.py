@@ -196,6 +196,12 @@ def test_prints_come_back_and_corrupt_nothing(executor: LocalExecutor) -> None:
     assert "last words" in failure.detail
 
 
+def test_what_was_printed_before_a_failure_is_told(executor: LocalExecutor) -> None:
+    failure = refused(executor, pointless("", "print('width', x.shape[1]); return nowhere"))
+    assert failure.kind == "trace"
+    assert "nowhere" in failure.detail and "width 1024" in failure.detail
+
+
 def test_candidate_sees_only_what_it_needs(executor: LocalExecutor) -> None:
     first = """
     import os

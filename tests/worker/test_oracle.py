@@ -13,7 +13,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 from jax import lax
+from worker_samples import task_of
 
+from maxkernel.worker import check
 from maxkernel.worker.oracle import promoted_function
 
 BF16 = ml_dtypes.bfloat16
@@ -151,6 +153,28 @@ def test_random_numbers_are_those_of_the_reference() -> None:
 
     (found,) = oracle(noisy, X, W)
     np.testing.assert_allclose(found, np.asarray(noisy(X, W), np.float64), rtol=1e-6)
+
+
+def test_levels_of_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """float64 where it can be; float32 where that is too dear or a primitive forbids it."""
+    product = task_of("""
+        import jax.numpy as jnp
+        def reference(x): return x @ x
+        def inputs(key): return jnp.ones((64, 64), jnp.bfloat16)
+    """)
+    assert check.prepare(product).precision == "float64"
+    monkeypatch.setattr(check, "FLOAT64_FLOPS_LIMIT", 2 * 64**3 - 1)
+    solver = task_of("""
+        import jax, jax.numpy as jnp
+        def reference(x): return jax.scipy.sparse.linalg.cg(lambda v: 2 * v, x)[0]
+        def inputs(key): return jnp.ones((64,))
+    """)
+    solved = check.prepare(solver)
+    assert solved.precision == "float32"
+    np.testing.assert_allclose(solved.oracle(np.ones(64, np.float32))[0], 0.5, rtol=1e-6)
+    dear = check.prepare(product)
+    assert dear.precision == "float32"
+    assert dear.oracle(np.ones((64, 64), BF16))[0].dtype == np.float32
 
 
 def test_float32_level_uses_no_small_types() -> None:
