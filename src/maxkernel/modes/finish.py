@@ -45,6 +45,7 @@ def finish(context: Context, reason: Reason, explain: Callable[[int], str]) -> F
         context.progress.stage("confirm", design)
         found = context.judge.confirm(context.prepared, evaluation.candidate)
         if found.failure is None:
+            context.run.event("confirmed", design=design)
             return Finish("faster", reason, verdict, design, True, explain(design), found)
         context.run.event("unconfirmed", design=design, failure=found.failure.message)
     return Finish("none", reason, None, None, False)
