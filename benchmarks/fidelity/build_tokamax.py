@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import tokamax
 from pydantic import TypeAdapter
 from rows import Row
 from tokamax._src.ops.attention import pallas_mosaic_tpu as attention
@@ -54,10 +56,7 @@ def _ragged_dot(desc: str, config: dict[str, Any]) -> Program:
         "[[1], [2]]": ragged.DLHS_RAGGED_DOT_DIM_NUMS,
         "[[0], [0]]": ragged.DRHS_RAGGED_DOT_DIM_NUMS,
     }[re.search(r"contract=(\[\[.\], \[.\]\])", desc)[1]]
-    groups = json.loads(re.search(r"groups=(\{.*?\}|\[.*?\])", desc)[1])
-    sizes = TypeAdapter(ragged_base.GroupSizes).validate_python(
-        groups if isinstance(groups, dict) else tuple(groups)
-    )
+    sizes = TypeAdapter(ragged_base.GroupSizes).validate_python(_groups(desc))
     if _field(desc, "act") != "None":
         raise ValueError(f"activation: {desc}")
     keep = _field(desc, "residuals") == "True"
@@ -68,6 +67,20 @@ def _ragged_dot(desc: str, config: dict[str, Any]) -> Program:
         )
 
     return call, [_array(desc, name) for name in ("lhs", "rhs")]
+
+
+def _groups(desc: str) -> dict[str, int] | tuple[int, ...]:
+    """The group sizes; long lists are cut in the description, and whole in tokamax's own caches."""
+    whole = re.search(r"groups=(\{.*?\}|\[.*?\])", desc)
+    if whole is not None:
+        groups = json.loads(whole[1])
+        return groups if isinstance(groups, dict) else tuple(groups)
+    start = re.search(r"groups=\[([\d, ]+),", desc)[1].replace(" ", "")
+    for path in (Path(tokamax.__file__).parent / "data" / "autotuning").glob("*/*ragged_dot.json"):
+        found = re.search(rf'group_sizes\W+(\[{start},[\d,]*\])', path.read_text())
+        if found is not None:
+            return tuple(json.loads(found[1]))
+    raise ValueError(f"no such groups in tokamax's caches: {desc}")
 
 
 def _loss(desc: str, config: dict[str, Any]) -> Program:

@@ -245,3 +245,36 @@ def test_names_in_a_dump_cannot_become_code(tmp_path: Path) -> None:
     with pytest.raises(ScheduleError) as caught:
         cycles(tmp_path, evil, "")
     assert caught.value.kind == "foreign"
+
+
+def test_without_a_deduplication_map_equal_ops_share_a_program(tmp_path: Path) -> None:
+    """jax 0.9.2 writes no map: the op's text, operand shapes and called computation decide."""
+    hlo = """
+%add (a: f32[8], b: f32[8]) -> f32[8] {
+  %a = f32[8]{0} parameter(0)
+  %b = f32[8]{0} parameter(1)
+  ROOT %sum = f32[8]{0} add(%a, %b)
+}
+%mul (c: f32[8], d: f32[8]) -> f32[8] {
+  %c = f32[8]{0} parameter(0)
+  %d = f32[8]{0} parameter(1)
+  ROOT %product = f32[8]{0} multiply(%c, %d)
+}
+%plus (e: f32[8], f: f32[8]) -> f32[8] {
+  %e = f32[8]{0} parameter(0)
+  %f = f32[8]{0} parameter(1)
+  ROOT %total = f32[8]{0} add(%e, %f)
+}
+ENTRY %main (x: f32[8]) -> f32[8] {
+  %x = f32[8]{0} parameter(0)
+  %one = f32[8]{0} fusion(%x, %x), kind=kLoop, calls=%add
+  %two = f32[8]{0} fusion(%one, %x), kind=kLoop, calls=%plus, metadata={op_name="f"}
+  ROOT %three = f32[8]{0} fusion(%two, %x), kind=kLoop, calls=%mul
+}
+"""
+    calls = [f"%{i} = inlined_call /* %{name} = fusion(%x, %x) */" for i, name in
+             enumerate(("one", "two", "three"))]  # fmt: skip
+    one, three = schedule(*[""] * 20), schedule(*[""] * 30)
+    folder = folder_of(tmp_path, schedule(*calls, ""), hlo, one=one, three=three)
+    times = {op.name: op.cycles for op in simulate(folder, V6E).ops}
+    assert (times["one"], times["two"], times["three"]) == (20, 20, 30)

@@ -23,7 +23,7 @@ class Clock(msgspec.Struct, frozen=True):
     latency: float
     """Seconds from the issue of a DMA to its completion, besides the transfer."""
     chunk_bytes: int
-    """Cost of each contiguous piece of a strided DMA, in bytes of transfer."""
+    """Cost of each run of a DMA (a row of tiles, say), in bytes of transfer."""
     measured: bool
     granule: int = 32
     """Bytes of a granule, the unit of DMA sizes and strides."""

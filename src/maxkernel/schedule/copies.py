@@ -1,4 +1,4 @@
-"""DMA instructions: which memories they join, how contiguous they are, and what they copy."""
+"""DMA instructions: which memories they join, in what runs, and what they copy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from maxkernel.schedule.text import Instruction, Memory, Operand, Register, Symbol
 
 STEP = 512
-"""Bytes of a step, the unit of contiguous pieces."""
+"""Bytes of a step, the unit of the runs that a DMA consists of."""
 _SPACES = ("hbm", "vmem", "smem", "cmem")
 _CHAIN = 64
 
@@ -70,20 +70,17 @@ class Copies:
         label = self._label(item.named.get(outside))
         return DmaSite(item.result, bundle, *spaces, label, owner), ends
 
-    def piece(self, item: Instruction, site: DmaSite, value: Callable[[Operand], str]) -> str:
-        """Source of the bytes of a contiguous piece on the HBM side; 0 for a single piece."""
+    def piece(self, item: Instruction, value: Callable[[Operand], str]) -> str:
+        """Source of the bytes that the DMA engine moves at a time; 0 where it is one run.
+
+        A run is charged as the descriptor has it, even where the next one is adjacent: published
+        times fit that better.
+        """
         if item.op == "dma.general":
             described = item.named.get("stridedescaddr")
-            inner, outer = (3, 0) if site.reads else (4, 1)
-            if described is None:
-                return "0"
-            return f"m.described_piece({value(described)}, {inner}, {outer})"
+            return "0" if described is None else f"m.described_piece({value(described)})"
         steps = item.named.get("steps_per_stride")
-        stride = item.named.get("src_stride" if site.reads else "dst_stride")
-        if steps is None or stride is None:
-            return "0"
-        piece = f"{value(steps)} * {STEP}"
-        return f"(0 if {value(stride)} * m.granule == {piece} else {piece})"
+        return "0" if steps is None else f"{value(steps)} * {STEP}"
 
     def _space(self, operand: Operand | None) -> str:
         """The memory that an address points into, from the instruction that makes it."""

@@ -1,4 +1,4 @@
-"""How long DMAs take: one queue to HBM with a bandwidth, a latency and a cost per piece."""
+"""How long DMAs take: one queue to HBM with a bandwidth, a latency and a cost per run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class DmaQueue:
         self._free = 0.0
 
     def submit(self, now: float, size: float, pieces: float, hbm: bool) -> float:
-        """The time at which a copy of `size` bytes in `pieces` contiguous pieces is complete."""
+        """The time at which a copy of `size` bytes in `pieces` runs is complete."""
         if not hbm:
             return now + size / self._vmem
         start = max(now, self._free)

@@ -229,7 +229,7 @@ class Emitter:
         return [
             f"dma(t + {offset}, {len(self.sites) - 1}, {', '.join(addresses)}, "
             f"{self._value(size)}, {self._value(flag)}, "
-            f"{self._copies.piece(item, site, self._value)})"
+            f"{self._copies.piece(item, self._value)})"
         ]
 
     def _variable(self, name: str) -> str:

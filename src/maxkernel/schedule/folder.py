@@ -33,17 +33,15 @@ class Dump(msgspec.Struct, frozen=True):
     equal: dict[str, str]
     """HLO name -> name of the equal instruction that was compiled in its place."""
     hlo: Hlo
+    prints: dict[str, Path]
+    """Fingerprint of an instruction -> its schedule, where the compiler wrote no such pairs."""
 
     def schedule_of(self, name: str) -> Path | None:
         """The schedule that runs for an HLO instruction; None where it has none."""
         found = self.files.get(name) or self.files.get(self.equal.get(name, ""))
-        if found is not None or name not in self.hlo.lines:
-            return found
-        wanted = self.hlo.fingerprint(name)
-        for other, path in self.files.items():
-            if other in self.hlo.lines and self.hlo.fingerprint(other) == wanted:
-                return path
-        return None
+        if found is None and name in self.hlo.lines and self.prints:
+            return self.prints.get(self.hlo.fingerprint(name))
+        return found
 
 
 def open_dump(folder: Path) -> Dump:
@@ -67,7 +65,10 @@ def open_dump(folder: Path) -> Dump:
             files.setdefault(_full_name(folder, other, name), path)
     text = _read_first(folder, f"{stamp}-{TOP}-hlo.txt", f"{stamp}-{TOP}-*hlo*.txt")
     equal = _equal(_read_first(folder, f"{stamp}-{TOP}-*deduplication-map*.txt"))
-    return Dump(top, files, equal, parse_hlo(text))
+    hlo = parse_hlo(text)
+    named = {} if equal else {name: path for name, path in files.items() if name in hlo.lines}
+    prints = {hlo.fingerprint(name): path for name, path in named.items()}
+    return Dump(top, files, equal, hlo, prints)
 
 
 def _schedules(folder: Path) -> list[tuple[int, str, Path]]:

@@ -97,7 +97,7 @@ class Machine:
         flag: int,
         piece: int,
     ) -> None:
-        """Starts a copy of `granules` in contiguous pieces of `piece` bytes (0: one piece)."""
+        """Starts a copy of `granules` in runs of `piece` bytes (0: one run)."""
         size = granules * self.granule
         pieces = max(1, size // piece) if piece else 1
         stats = self.activity.sites[site]
@@ -175,15 +175,9 @@ class Machine:
             self.levels[flag] = self.levels.get(flag, 0) + queue.pop(0)[1]
         return self.levels.get(flag, 0) & M
 
-    def described_piece(self, address: int, inner_hbm: int, outer_hbm: int) -> int:
-        """Contiguous bytes of a `dma.general`, from its six-word descriptor in scalar memory."""
-        words = [self.smem.get(address + index, 0) for index in range(6)]
-        piece = max(1, words[5]) * STEP
-        if words[inner_hbm] * self.granule == piece:
-            piece *= max(1, words[2])
-            if words[outer_hbm] * self.granule == piece:
-                return 0
-        return piece
+    def described_piece(self, address: int) -> int:
+        """Bytes of a run of a `dma.general`: the last of its descriptor's six words, in steps."""
+        return self.smem.get(address + 5, 0) * STEP
 
 
 def _completion(item: tuple[float, int, SiteStats]) -> float:
