@@ -35,7 +35,8 @@ class Launched:
 
     `undefined` is set when the steps that ran may depend on something that they did not compute:
     they read scratch or outputs that nothing had written, read a semaphore, left a DMA under way,
-    or belong to a kernel that writes to its inputs or aliases them. Memory is only watched with `Options.track`.
+    or belong to a kernel that writes to its inputs or aliases them. Memory is only watched with
+    `Options.track`.
     """
 
     outputs: list[Array]
