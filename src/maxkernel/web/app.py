@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from maxkernel.errors import MaxkernelError
 from maxkernel.web.export import export_text
 from maxkernel.web.forms import taking
-from maxkernel.web.live import LIST_POLL_SECONDS, POLL_SECONDS, stream
+from maxkernel.web.live import LIST_POLL_SECONDS, POLL_SECONDS, run_mark, stream
 from maxkernel.web.pages.base import render
 from maxkernel.web.pages.design import DesignPages
 from maxkernel.web.pages.pair import PairPages
@@ -40,14 +40,14 @@ def build_app(studio: Studio, rules: Rules) -> Starlette:
 
     def run_events(request: Request) -> Response:
         client = run.client(request)
-        return stream(request, studio, lambda: client.state.revision, POLL_SECONDS)
+        return stream(request, studio, run_mark(client), POLL_SECONDS)
 
     def list_events(request: Request) -> Response:
         return stream(request, studio, runs.mark, LIST_POLL_SECONDS)
 
     def export(request: Request) -> Response:
         client = run.client(request)
-        name = f"{client.run.header.run}.html"
+        name = f"{client.name}.html"
         headers = {"content-disposition": f'attachment; filename="{name}"'}
         return HTMLResponse(export_text(client), headers=headers)
 

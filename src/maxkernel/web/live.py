@@ -11,12 +11,30 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
+from maxkernel.modes.pair import PairSession
 from maxkernel.web.studio import Studio
 
 POLL_SECONDS = 0.2
 LIST_POLL_SECONDS = 1.0
 PING_SECONDS = 15.0
 """A comment line keeps proxies and browsers from closing a quiet stream."""
+
+
+DRIVEN_SECONDS = 2.0
+"""How often it is looked whether some process still drives a run: none says when it leaves."""
+
+
+def run_mark(client: PairSession) -> Callable[[], tuple[int, bool]]:
+    """Changes with every event of a run, and when a process begins or ceases to drive it."""
+    driven, looked = client.run.driven(), time.monotonic()
+
+    def mark() -> tuple[int, bool]:
+        nonlocal driven, looked
+        if time.monotonic() - looked > DRIVEN_SECONDS:
+            driven, looked = client.run.driven(), time.monotonic()
+        return client.state.revision, driven
+
+    return mark
 
 
 def stream(

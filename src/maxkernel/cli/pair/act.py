@@ -192,7 +192,7 @@ class Hands:
         from maxkernel.web import export_run
 
         run = self._session.run
-        path = Path(rest) if rest else Path(f"{run.header.run}.html")
+        path = Path(rest) if rest else Path(f"{self._session.name}.html")
         export_run(run.folder, path)
         self._console.print(f"written: {path}")
 

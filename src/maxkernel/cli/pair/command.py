@@ -55,7 +55,7 @@ def run_pair(
         finally:
             with tables.status("closing; an evaluation in flight is finished first", quiet=False):
                 host.close()
-            name = client.run.header.run
+            name = client.name
             client.close()
     tables.console.print(f"left {name}; `maxkernel pair --resume {name}` comes back to this point")
     return EXIT_ACCEPTED

@@ -89,7 +89,7 @@ class Face:
         prepared = self._session.prepared
         if prepared is not None and not self._introduced:
             self._introduced = True
-            self._console.print(show.task(prepared, self._session.run.header.run))
+            self._console.print(show.task(prepared, self._session.name))
         if not self._introduced:
             return
         for item in state.lines:

@@ -62,6 +62,11 @@ class PairSession:
         self._state = State()
         self._prepared: Prepared | None = None
 
+    @property
+    def name(self) -> str:
+        """The run's name: that of its folder."""
+        return self.run.folder.name
+
     def close(self) -> None:
         """Closes the file; the session itself lives in it."""
         self.run.close()

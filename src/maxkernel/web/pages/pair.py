@@ -43,7 +43,7 @@ class PairPages:
     def page(self, request: Request) -> Response:
         """The whole page."""
         client = self._runs.client(request)
-        self._studio.attend(client.run.header.run)
+        self._studio.attend(client.name)
         values = self._values(client) | _editor(client, request.query_params.get("edit", ""))
         return render("pair.html", values)
 
@@ -71,7 +71,7 @@ class PairPages:
             last=number(form, "last") or number(form, "first") or 0,
         )
         client = self._runs.client(request)
-        self._studio.attend(client.run.header.run)
+        self._studio.attend(client.name)
         client.ask(ask, form.get("key", ""))
 
     def say(self, request: Request, form: Form) -> None:
@@ -81,13 +81,13 @@ class PairPages:
         if form.get("as") == "note":
             client.note(text, key=key)
         else:
-            self._studio.attend(client.run.header.run)
+            self._studio.attend(client.name)
             client.ask(Ask(stage="answer", text=text), key)
 
     def answer(self, request: Request, form: Form) -> None:
         """A word on the stage that is shown."""
         client = self._runs.client(request)
-        self._studio.attend(client.run.header.run)
+        self._studio.attend(client.name)
         approve = form.get("word") == "yes"
         client.answer(approve, form.get("why", ""), proposal=number(form, "proposal"))
 
@@ -121,7 +121,7 @@ class PairPages:
     def kernel(self, request: Request, form: Form) -> None:
         """An edited kernel."""
         client = self._runs.client(request)
-        self._studio.attend(client.run.header.run)
+        self._studio.attend(client.name)
         client.edit_kernel(form.get("source", ""), number(form, "design"), form.get("key", ""))
 
     def _values(self, client: PairSession) -> dict[str, Any]:

@@ -93,7 +93,7 @@ class RunPages:
 
     def values(self, client: PairSession, tab: str = "") -> dict[str, Any]:
         """What every page of a run needs."""
-        run = client.run.header.run
+        run = client.name
         return {"head": head(client), "problem": self._studio.problem(run), "tab": tab}
 
 

@@ -59,7 +59,7 @@ def head(client: PairSession) -> Head:
     driven = run.driven()
     spent = spent_by(calls_of(run))
     return Head(
-        run=header.run,
+        run=client.name,
         task=header.task.name,
         target=header.target,
         mode=header.mode,
