@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from llm_helpers import CODE, GOOD, Asker
 
-from maxkernel.engineers.roles import NoAnswer
+from maxkernel.engineers.roles import NoAnswer, Stopped
 
 
 def program(tmp_path: Path, body: str) -> str:
@@ -144,6 +144,6 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
 def test_waiting_for_a_person_can_be_stopped(tmp_path):
     one = Asker(f"relay:{tmp_path / 'relay'}", seconds=0.1)
     threading.Timer(0.5, one.desk.stop).start()
-    with pytest.raises(NoAnswer, match="stopped"):
+    with pytest.raises(Stopped, match="stopped"):
         one.ask()
     assert os.listdir(tmp_path / "relay") == ["0001-implementer.md"]

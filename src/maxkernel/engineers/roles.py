@@ -32,6 +32,11 @@ class BudgetSpent(NoAnswer):
     """The engineers' own budget is spent: later questions will not be answered either."""
 
 
+class Stopped(MaxkernelError):
+    """The run is being stopped. Nothing follows from it: no role answers instead, no step of the
+    run is stored, and a resumed run asks again."""
+
+
 class Planner(Protocol):
     """Decides what to build next."""
 

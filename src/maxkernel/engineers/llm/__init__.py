@@ -23,10 +23,13 @@ from maxkernel.engineers.llm.models import parse_model as parse_model
 from maxkernel.engineers.llm.models import price_of as price_of
 from maxkernel.engineers.llm.models import providers as providers
 from maxkernel.engineers.llm.robust import Patience as Patience
+from maxkernel.engineers.llm.staff import DEFAULT as DEFAULT
 from maxkernel.engineers.llm.staff import ROLES as ROLES
 from maxkernel.engineers.llm.staff import LlmTeam as LlmTeam
+from maxkernel.engineers.llm.staff import chosen_models as chosen_models
 from maxkernel.engineers.llm.staff import llm_team as llm_team
 from maxkernel.engineers.llm.staff import probe as probe
+from maxkernel.engineers.llm.staff import require_models as require_models
 from maxkernel.engineers.llm.staff import team_for_run as team_for_run
 from maxkernel.engineers.llm.tools import TOOLS as TOOLS
 from maxkernel.engineers.llm.tools import Toolbox as Toolbox

@@ -20,7 +20,7 @@ from maxkernel.engineers.llm.question import (
     Unusable,
 )
 from maxkernel.engineers.llm.robust import DEFAULT_PATIENCE, Patience, Troubles
-from maxkernel.engineers.roles import BudgetSpent, NoAnswer
+from maxkernel.engineers.roles import BudgetSpent, NoAnswer, Stopped
 from maxkernel.errors import EnvironmentFault
 
 if TYPE_CHECKING:
@@ -53,12 +53,17 @@ class Desk:
         self._answered = False
         self._lock = threading.Lock()
 
+    @property
+    def drift(self) -> int:
+        """Questions of a replay that read otherwise than any recorded one."""
+        return self._recording.drift if self._recording is not None else 0
+
     def ask(self, question: Question[T]) -> T:
         """The answer of the role's next model, or of another one when that one is out.
 
         Raises BudgetSpent when the budget forbids another request or every model of the role has
         gone out for good, NoAnswer when none gives a usable answer, EnvironmentFault when none of
-        them could ever be asked.
+        them could ever be asked, Stopped after `stop`.
         """
         problems: list[str] = []
         for spec in self._queue(question.role):
@@ -81,7 +86,7 @@ class Desk:
         raise NoAnswer(f"the {question.role} has no answer: {'; '.join(problems)}")
 
     def stop(self) -> None:
-        """Cancels every conversation under way; later questions get no answer."""
+        """Cancels every conversation under way; these and later questions raise Stopped."""
         with self._lock:
             self._stopped = True
             running = list(self._running)
@@ -94,7 +99,7 @@ class Desk:
             raise NoAnswer(f"no model is set for the {role}")
         with self._lock:
             if self._stopped:
-                raise NoAnswer("the run was stopped")
+                raise Stopped("the run was stopped")
             specs = self._models[role]
             turn = self._turns.get(role, 0)
             self._turns[role] = turn + 1
@@ -142,7 +147,7 @@ class Desk:
         except asyncio.CancelledError as error:
             if not self._stopped:
                 raise
-            raise NoAnswer("the run was stopped") from error
+            raise Stopped("the run was stopped") from error
         finally:
             with self._lock:
                 self._running.discard((loop, task))

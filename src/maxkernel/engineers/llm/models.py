@@ -115,18 +115,21 @@ def api_key(spec: ModelSpec) -> str | None:
 
 def check_model(spec: ModelSpec) -> None:
     """Raises when this model cannot be asked: no key, no SDK."""
-    if spec.kind in ("cli", "relay"):
-        return
-    missing = [m for m in ("pydantic_ai", _SDK.get(spec.kind, "openai")) if not _has(m)]
-    if missing:
-        raise EnvironmentFault(
-            f"model {spec} needs the Python package {missing[0]}",
-            "pip install 'maxkernel[llm]'",
-        )
+    sdk = () if spec.kind in ("cli", "relay") else (_SDK.get(spec.kind, "openai"),)
+    check_installed(f"model {spec}", *sdk)
     if spec.kind in _SDK and api_key(spec) is None:
         names = " or ".join(KEYS[spec.kind])
         raise EnvironmentFault(
             f"no key for {spec}", f"set {names}, or use --model builtin, which needs none"
+        )
+
+
+def check_installed(what: str, *sdk: str) -> None:
+    """Raises EnvironmentFault when `what` cannot work for want of a library."""
+    missing = [module for module in ("pydantic_ai", *sdk) if not _has(module)]
+    if missing:
+        raise EnvironmentFault(
+            f"{what} needs the Python package {missing[0]}", "pip install 'maxkernel[llm]'"
         )
 
 

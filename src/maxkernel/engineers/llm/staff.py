@@ -23,7 +23,13 @@ from maxkernel.engineers.llm.desk import Desk
 from maxkernel.engineers.llm.explainer import LlmExplainer
 from maxkernel.engineers.llm.fixes import Fixes
 from maxkernel.engineers.llm.implementer import LlmImplementer
-from maxkernel.engineers.llm.models import ModelSpec, check_budget, check_model, parse_model
+from maxkernel.engineers.llm.models import (
+    ModelSpec,
+    check_budget,
+    check_installed,
+    check_model,
+    parse_model,
+)
 from maxkernel.engineers.llm.office import Office
 from maxkernel.engineers.llm.planner import LlmPlanner
 from maxkernel.engineers.llm.profiler import LlmProfiler
@@ -77,7 +83,7 @@ class LlmTeam:
         return self.desk.meter.spent
 
     def stop(self) -> None:
-        """Cancels questions under way; later ones get no answer."""
+        """Cancels questions under way; these and later ones raise Stopped."""
         self.desk.stop()
 
     def close(self) -> None:
@@ -105,6 +111,15 @@ def chosen_models(models: Mapping[str, Sequence[str]]) -> dict[str, tuple[ModelS
     return chosen
 
 
+def require_models(chosen: Mapping[str, Sequence[ModelSpec]], budget: LlmBudget) -> None:
+    """Raises for models that cannot be asked (EnvironmentFault) or paid within `budget`
+    (UsageError)."""
+    specs = list(dict.fromkeys(spec for models in chosen.values() for spec in models))
+    for spec in specs:
+        check_model(spec)
+    check_budget(specs, budget)
+
+
 def llm_team(
     models: Mapping[str, Sequence[str]],
     *,
@@ -116,6 +131,7 @@ def llm_team(
     archive: Archive | None = None,
     judge: Judge | None = None,
     replay: Sequence[Call] | None = None,
+    given: Sequence[Call] = (),
     patience: Patience = DEFAULT_PATIENCE,
     floor: Team | None = None,
     evaluations: int = EVALUATIONS,
@@ -124,21 +140,21 @@ def llm_team(
     """The team for one task.
 
     `models` as in `chosen_models`; `record` gets every call; `spent` is what earlier sessions
-    used; `archive` the run file; `replay` the recorded calls that answer instead of models;
-    `evaluations` bounds what tools may have judged, and `judged` hears of each. Raises UsageError
-    and EnvironmentFault for models that cannot be asked or whose cost cannot be limited.
+    used; `archive` the run file; `replay` the recorded calls that answer instead of models, of
+    which earlier sessions have used `given`; `evaluations` bounds what tools may have judged, and
+    `judged` hears of each. Raises UsageError and EnvironmentFault for models that cannot be asked
+    or whose cost cannot be limited.
     """
     chosen = chosen_models(models)
     budget = budget or LlmBudget()
     recording = None
     if replay is None:
-        for spec in {spec for specs in chosen.values() for spec in specs}:
-            check_model(spec)
-        check_budget([spec for specs in chosen.values() for spec in specs], budget)
+        require_models(chosen, budget)
     else:
+        check_installed("a replay")
         from maxkernel.engineers.llm.replay import Recording
 
-        recording = Recording(replay)
+        recording = Recording(replay, given)
         chosen = chosen or {role: (parse_model(model),) for role, model in recording.models.items()}
     library = open_library(settings)
     desk = Desk(chosen, Meter(budget, spent), record, recording, patience)
@@ -180,6 +196,8 @@ def team_for_run(
     Raises as `llm_team` does.
     """
 
+    known = calls_of(run)
+
     def judged(evaluation: Evaluation) -> None:
         run.event(TOOL_EVENT, candidate=evaluation.candidate.digest)
 
@@ -188,11 +206,12 @@ def team_for_run(
         settings=settings,
         record=record_into(run),
         budget=budget,
-        spent=spent_by(calls_of(run)),
+        spent=spent_by(known),
         prepared=prepared,
         archive=run,
         judge=judge,
         replay=replay,
+        given=known,
         patience=patience,
         evaluations=EVALUATIONS - tool_evaluations(run),
         judged=judged,
