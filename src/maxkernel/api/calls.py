@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
 from maxkernel import suites, tasks
 from maxkernel.api.runs import RunOptions, start_run
 from maxkernel.api.session import open_session
+from maxkernel.api.team import check_models, models_of
 from maxkernel.config import Settings
+from maxkernel.engineers.llm import LlmBudget
 from maxkernel.engineers.team import Team
 from maxkernel.errors import UsageError
 from maxkernel.report import RunReport
@@ -34,14 +37,28 @@ def optimize(
     target: str = "v6e",
     budget: Budget | None = None,
     team: Team | None = None,
+    models: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
+    model_budget: LlmBudget | None = None,
+    record: str | Path | None = None,
+    replay: str | Path | None = None,
     progress: Progress | None = None,
     settings: Settings | None = None,
     unsafe_no_sandbox: bool = False,
 ) -> RunReport:
     """Searches for a kernel that beats XLA on `task`, within `budget`; the bundle is written
-    to the runs folder. Raises MaxkernelError for anything the caller can cure."""
+    to the runs folder. Raises MaxkernelError for anything the caller can cure.
+
+    `models` fill the roles of the team, within `model_budget`: one notation or several for all
+    roles, or by role (`{"planner": "anthropic:NAME", "default": ["openai:NAME"]}`). What they are
+    asked and answer is also written to `record`; `replay` is such a file that answers instead.
+    """
     loaded = task if isinstance(task, Task) else load_task(task)
-    options = RunOptions(team or Team.builtin(), progress or Silent())
+    chosen = models_of(models, model_budget, replay)
+    traffic = Path(record) if record is not None else None
+    check_models(chosen, traffic)
+    options = RunOptions(
+        team or Team.builtin(), progress or Silent(), models=chosen, record=traffic
+    )
     with open_session(target, settings=settings, unsafe_no_sandbox=unsafe_no_sandbox) as session:
         return start_run(session, loaded, budget or Budget(), options)[0]
 

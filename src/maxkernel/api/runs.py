@@ -12,6 +12,7 @@ import msgspec
 
 from maxkernel.api.session import Session
 from maxkernel.api.stopping import stop_ear
+from maxkernel.api.team import MODELS, Models, change_models, check_models, staffed
 from maxkernel.engineers.team import Team
 from maxkernel.errors import UsageError
 from maxkernel.judge import Prepared, require_sound
@@ -31,6 +32,7 @@ class RunOptions:
     """How to drive a run; none of it changes what a verdict means."""
 
     team: Team = field(default_factory=Team.builtin)
+    """Fills the roles that no model fills."""
     progress: Progress = field(default_factory=Silent)
     allow_weak: bool = False
     """Also work on a task whose check can be passed without doing its work; the report says so."""
@@ -38,6 +40,10 @@ class RunOptions:
     """Search the design graph with these settings; None: the closed loop, or what the run did."""
     use_memory: bool = True
     """A graph search starts from what worked on earlier tasks, and adds to it."""
+    models: Models | None = None
+    """Models that fill roles; None: those that the run had."""
+    record: Path | None = None
+    """Also write what models were asked and answered to this file."""
 
 
 def start_run(
@@ -49,17 +55,21 @@ def start_run(
     check can be passed without doing its work (unless `options.allow_weak`).
     """
     options = options or RunOptions()
+    models = options.models or Models()
     _check_budget(budget)
+    check_models(models, options.record)
     prepared = _prepare(session, task, options)
     if not options.allow_weak:
         require_sound(task.name, prepared.lint)
     mode = "graph" if options.search is not None else "auto"
-    with create_run(session, task, budget, mode) as run:
+    with create_run(session, task, budget, mode, models) as run:
         run.step("prepared", Prepared, lambda: prepared)
         return _drive(session, run, budget, options), run.folder
 
 
-def create_run(session: Session, task: Task, budget: Budget, mode: str) -> RunFile:
+def create_run(
+    session: Session, task: Task, budget: Budget, mode: str, models: Models | None = None
+) -> RunFile:
     """The file of a new run, driven by this process. Raises UsageError for an empty budget."""
     _check_budget(budget)
     name = _run_name(task, session.target.name)
@@ -71,7 +81,8 @@ def create_run(session: Session, task: Task, budget: Budget, mode: str) -> RunFi
         budget=budget,
         versions=session.judge.versions,
         created=time.time(),
-        options={"sandbox": session.executor.sandbox},
+        options={"sandbox": session.executor.sandbox}
+        | ({MODELS: msgspec.to_builtins(models)} if models is not None and models.wanted else {}),
     )
     return RunFile.create(session.settings.runs_path / name, header)
 
@@ -81,12 +92,15 @@ def resume_run(
 ) -> RunReport:
     """Goes on with a run where it stopped; what was spent stays spent.
 
-    `budget` replaces the run's budget from now on. Raises UsageError when the run was made with
-    another compiler, whose times must not be mixed with this one's.
+    `budget` replaces the run's budget from now on, `options.models` its models. Raises UsageError
+    when the run was made with another compiler, whose times must not be mixed with this one's.
     """
     options = options or RunOptions()
     with RunFile.resume(folder) as run:
         check_versions(session, run.header)
+        if options.models is not None:
+            check_models(options.models, options.record)
+            change_models(run, options.models)
         if budget is not None:
             _check_budget(budget)
             run.event("budget", budget=msgspec.to_builtins(budget))
@@ -123,27 +137,32 @@ def _drive(session: Session, run: RunFile, budget: Budget, options: RunOptions) 
     task = run.header.task
     prepared = run.step("prepared", Prepared, lambda: _prepare(session, task, options))
     options.progress.prepared(prepared)
-    context = Context(
-        run=run,
-        judge=session.judge,
-        prepared=prepared,
-        team=options.team,
-        budget=budget,
-        workers=session.settings.workers,
-        progress=options.progress,
-        stopping=stop_ear(run),
-    )
-    search = options.search or run.recall(SETTINGS, SearchSettings)
-    if search is None:
-        finish = run_auto(context)
-    else:
-        with open_memory(session.settings.cache_path, options.use_memory) as memory:
-            finish = run_graph(context, search, memory)
+    watcher, record = options.progress, options.record
+    with staffed(session, run, prepared, budget, options.team, watcher, record) as team:
+        context = Context(
+            run=run,
+            judge=session.judge,
+            prepared=prepared,
+            team=team,
+            budget=budget,
+            workers=session.settings.workers,
+            progress=options.progress,
+            stopping=stop_ear(run),
+        )
+        finish = _search(session, context, options)
     report = build_report(run, session.judge, prepared, finish)
     write_bundle(run.folder / BUNDLE, report, task, prepared, _winner(finish))
     if finish.reason != "stopped":
         run.event("finished", outcome=finish.outcome, reason=finish.reason)
     return report
+
+
+def _search(session: Session, context: Context, options: RunOptions) -> Finish:
+    settings = options.search or context.run.recall(SETTINGS, SearchSettings)
+    if settings is None:
+        return run_auto(context)
+    with open_memory(session.settings.cache_path, options.use_memory) as memory:
+        return run_graph(context, settings, memory)
 
 
 def _prepare(session: Session, task: Task, options: RunOptions) -> Prepared:

@@ -8,6 +8,7 @@ from maxkernel.engineers.llm.budget import Meter as Meter
 from maxkernel.engineers.llm.budget import Spent as Spent
 from maxkernel.engineers.llm.calls import Call as Call
 from maxkernel.engineers.llm.calls import calls_of as calls_of
+from maxkernel.engineers.llm.calls import holds_secret as holds_secret
 from maxkernel.engineers.llm.calls import read_traffic as read_traffic
 from maxkernel.engineers.llm.calls import readable as readable
 from maxkernel.engineers.llm.calls import record_into as record_into

@@ -60,11 +60,7 @@ Record = Callable[[Call], None]
 
 def redacted(call: Call) -> Call:
     """The call without any secret of this process's environment."""
-    secrets = [
-        value
-        for name, value in os.environ.items()
-        if _SECRET_NAME.search(name) and len(value) >= _SECRET_LENGTH
-    ]
+    secrets = _secrets()
     if not secrets:
         return call
 
@@ -83,6 +79,19 @@ def redacted(call: Call) -> Call:
         text=clean(call.text),
         error=clean(call.error),
     )
+
+
+def holds_secret(text: str) -> bool:
+    """True when a secret of this process's environment occurs in `text`."""
+    return any(secret in text for secret in _secrets())
+
+
+def _secrets() -> list[str]:
+    return [
+        value
+        for name, value in os.environ.items()
+        if _SECRET_NAME.search(name) and len(value) >= _SECRET_LENGTH
+    ]
 
 
 def spent_by(calls: Iterable[Call]) -> Spent:
