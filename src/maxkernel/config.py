@@ -29,6 +29,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Interpreter for workers, with the jax to judge for; default: this interpreter."""
     workers: int = 2
     """Worker processes that compile at once."""
+    executor: str = "local"
+    """Where workers run: `local`, or `ray` or `ray:ADDRESS` for the hosts of a Ray cluster."""
     check_limit_mb: int = 512
     """Largest working set of a task without `check_inputs` whose full size is checked."""
     capture_seconds: float = 60.0

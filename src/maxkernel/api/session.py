@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from maxkernel.config import Settings, load_settings
-from maxkernel.executor import Executor, local_executor
+from maxkernel.executor import Executor, open_executor
 from maxkernel.judge import Cache, Judge
 from maxkernel.targets import Target, get_target
 
@@ -37,7 +37,7 @@ def open_session(
     """
     settings = settings or load_settings()
     known = get_target(target)
-    executor = local_executor(settings, allow_no_sandbox=unsafe_no_sandbox)
+    executor = open_executor(settings, allow_no_sandbox=unsafe_no_sandbox)
     cache = Cache(settings.cache_path) if use_cache else None
     executor.warm()
     try:

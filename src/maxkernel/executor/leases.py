@@ -2,11 +2,13 @@
 
 A lease ends when its reply comes, when its host is lost, or when its time is up; in the last two
 cases the request goes to another host. A request that loses several hosts in a row is itself at
-fault and gets a failure. Whatever arrives for a lease that has ended is ignored.
+fault and gets a failure. Whatever arrives for a lease that has ended is ignored; a host that is
+late gets no new request in that slot until it answers.
 """
 
 from __future__ import annotations
 
+import functools
 import heapq
 import threading
 import time
@@ -66,6 +68,13 @@ class _Lease:
     losses: int = field(default=0, compare=False)
     host: str = field(default="", compare=False)
     deadline: float = field(default=0.0, compare=False)
+    begun: bool = field(default=False, compare=False)
+
+    def begin(self) -> bool:
+        """False when its request was cancelled before any host had it."""
+        if not self.begun:
+            self.begun = self.future.set_running_or_notify_cancel()
+        return self.begun
 
 
 class LeasedExecutor:
@@ -175,8 +184,7 @@ class LeasedExecutor:
             except HostLost:
                 self.drop(host.name)
                 continue
-            losses = lease.losses
-            reply.add_done_callback(lambda f, le=lease, n=losses: self._done(le, n, f))
+            reply.add_done_callback(functools.partial(self._done, lease, host.name, lease.losses))
 
     def _next(self) -> tuple[_Lease, Host] | None:
         kept: list[_Lease] = []
@@ -184,24 +192,24 @@ class LeasedExecutor:
         free = sorted((-n, name) for name, n in self._free.items() if n > 0)
         while free and self._waiting and found is None:
             lease = heapq.heappop(self._waiting)
-            if lease.future.cancelled():
-                continue
-            for _, name in free:
-                if lease.label in self._hosts[name].labels:
-                    found = lease, self._hosts[name]
-                    break
-            else:
+            hosts = [h for _, name in free if lease.label in (h := self._hosts[name]).labels]
+            if not hosts:
                 kept.append(lease)
+            elif lease.begin():
+                found = lease, hosts[0]
         for lease in kept:
             heapq.heappush(self._waiting, lease)
         return found
 
-    def _done(self, lease: _Lease, losses: int, reply: Future[Reply]) -> None:
+    def _done(self, lease: _Lease, host: str, losses: int, reply: Future[Reply]) -> None:
+        """A host has answered; one that answers late only gets its slot back."""
         error = None if reply.cancelled() else reply.exception()
         if reply.cancelled() or isinstance(error, HostLost):
-            self.drop(lease.host)
+            self.drop(host)
             return
         with self._lock:
+            if host in self._free:
+                self._free[host] += 1
             current = lease.order in self._running and lease.losses == losses
             if current:
                 self._end(lease, lost=False)
@@ -212,8 +220,6 @@ class LeasedExecutor:
     def _end(self, lease: _Lease, *, lost: bool) -> None:
         """Ends a lease; one that is lost waits again, unless it has lost too many hosts."""
         self._running.pop(lease.order, None)
-        if lease.host in self._free:
-            self._free[lease.host] += 1
         if not lost:
             return
         self.lost += 1
@@ -243,7 +249,7 @@ def _reply_of(lease: _Lease, reply: Future[Reply], error: BaseException | None) 
 
 
 def _answer(lease: _Lease, reply: Reply) -> None:
-    if not lease.future.done():
+    if not lease.future.done() and lease.begin():
         lease.future.set_result(reply)
 
 

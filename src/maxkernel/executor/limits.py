@@ -1,0 +1,23 @@
+"""How long a request may take, at most, from the moment that a worker is asked."""
+
+from __future__ import annotations
+
+from maxkernel.config import Settings
+from maxkernel.executor.pool import STARTUP_SECONDS
+from maxkernel.types.messages import CaptureRequest, CompileRequest, Request, TraceRequest
+
+LEASE_FACTOR = 3.0
+"""Of a request's own limit: a host queues a few requests per worker."""
+
+
+def lease_seconds(settings: Settings, request: Request) -> float:
+    """Seconds after which a host that holds a request is taken to be lost."""
+    if isinstance(request, CaptureRequest):
+        own = request.seconds
+    elif isinstance(request, CompileRequest):
+        own = settings.compile_seconds
+    elif isinstance(request, TraceRequest):
+        own = settings.trace_seconds
+    else:
+        own = settings.check_seconds
+    return LEASE_FACTOR * own + STARTUP_SECONDS
