@@ -10,6 +10,7 @@ import numpy as np
 
 import maxkernel.worker.mosaic.ops  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from maxkernel.worker.mosaic.bind import Memory, bind, fresh_scratch, split_operands
+from maxkernel.worker.mosaic.blas import one_thread
 from maxkernel.worker.mosaic.errors import MosaicError, Unfinished
 from maxkernel.worker.mosaic.grid import BlockMap, Step, all_steps, parallel_groups
 from maxkernel.worker.mosaic.lower import Frame, Lowering, written_args
@@ -122,7 +123,7 @@ def launch(
     """
     kernel = exe.kernel
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), one_thread():
             grid, prefetch, inputs = split_operands(kernel, operands)
             machine = Machine(exe.options)
             machine.grid = grid
