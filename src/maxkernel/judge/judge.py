@@ -152,11 +152,18 @@ class Judge:
         space = read_source(candidate.source)
         if isinstance(space, Failure):
             return space, False
-        info = prepared.info
         key = stage_key(
             "capture", candidate.digest, prepared.task.digest, self.target.name, self.versions
         )
-        request = CaptureRequest(
+        request = self.capture_request(prepared, candidate)
+        pending = self._desk.ask(request, CaptureReply, "capture", key)
+        reply = pending.result()
+        return reply if isinstance(reply, Failure) else reply.artifact, pending.cached
+
+    def capture_request(self, prepared: Prepared, candidate: Candidate) -> CaptureRequest:
+        """What the sandboxed capture is asked for a candidate."""
+        info = prepared.info
+        return CaptureRequest(
             source=candidate.source,
             tunables=candidate.tunables,
             target=self.target.name,
@@ -167,13 +174,15 @@ class Judge:
             seconds=self._settings.capture_seconds,
             memory_bytes=self._settings.capture_memory_mb << 20,
         )
-        pending = self._desk.ask(request, CaptureReply, "capture", key)
-        reply = pending.result()
-        return reply if isinstance(reply, Failure) else reply.artifact, pending.cached
 
-    def confirm(self, prepared: Prepared, candidate: Candidate) -> Confirmation:
+    def confirm(
+        self,
+        prepared: Prepared,
+        candidate: Candidate,
+        captured: Artifact | Failure | None = None,
+    ) -> Confirmation:
         """Checks a winner once more: new secret seeds, every hazard, random full-size blocks."""
-        artifact, _ = self.capture(prepared, candidate)
+        artifact = captured if captured is not None else self.capture(prepared, candidate)[0]
         if isinstance(artifact, Failure):
             return Confirmation(artifact, 0, 0)
         runs, differences = 0, tuple[str, ...]()
