@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from pairing_helpers import tiny_task
 
-from maxkernel.api import Session, load_task, open_engine, open_session, start_pair
+from maxkernel.api import Hiring, Session, load_task, open_engine, open_session, start_pair
 from maxkernel.config import Settings
+from maxkernel.engineers.llm import LlmBudget, calls_of
 from maxkernel.errors import UsageError
 from maxkernel.modes.pair import Ask, PairSession, State, evaluation_of
 from maxkernel.types import Budget
@@ -137,6 +138,50 @@ def test_auto_rounds_come_back_to_the_person(workers: Session, place: Path) -> N
         client.undo()
         assert client.state.bench.cards == ()
         assert client.redo().bench == before
+    client.close()
+
+
+MODEL = """
+import sys
+prompt = sys.stdin.read()
+print("It waits for HBM." if "why is it not faster?" in prompt else "It normalises rows.")
+"""
+
+
+def test_a_model_answers_and_its_calls_are_kept(workers: Session, place: Path) -> None:
+    script = place / "model.py"
+    script.write_text(MODEL)
+    limits = LlmBudget(max_tokens=100_000)
+    hiring = Hiring({"explainer": (f"cli:{sys.executable} {script}",)}, limits)
+    task = load_task(tiny_task(place))
+    folder = start_pair(workers, task, Budget(candidates=4), "none", hiring)
+    client = PairSession(folder, "terminal")
+    with engine(workers, folder):
+        client.answer(True)
+        assert settled(client).bench.focus is not None
+        assert calls_of(client.run) == []
+        lines = asked(client, Ask(stage="answer", text="why is it not faster?")).lines
+        assert lines[-1].text == "It waits for HBM."
+        lines = asked(client, Ask(stage="explain")).lines
+        assert lines[-1].text == "It normalises rows."
+        assert [call.role for call in calls_of(client.run)] == ["explainer", "explainer"]
+    client.close()
+
+
+def test_a_team_that_cannot_be_asked_is_told(workers: Session, place: Path) -> None:
+    task = load_task(tiny_task(place))
+    with pytest.raises(UsageError, match="bad model"):
+        start_pair(workers, task, Budget(), "all", Hiring({"default": ("nonsense",)}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("ANTHROPIC_API_KEY", raising=False)
+        hiring = Hiring({"default": ("anthropic:some-model",)})
+        folder = start_pair(workers, task, Budget(), "all", hiring)
+        client = PairSession(folder, "terminal")
+        running = open_engine(workers, folder)
+        running.serve()
+        running.release()
+    assert "ANTHROPIC_API_KEY" in running.problem
+    assert client.state.lines[-1].kind == "problem"
     client.close()
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from maxkernel.api.pairing import open_engine
 from maxkernel.api.session import Session
-from maxkernel.engineers.team import Team
 from maxkernel.errors import MaxkernelError
 from maxkernel.modes.pair import PairEngine, PairSession
 
@@ -28,14 +27,12 @@ class EngineHost:
         self,
         session: Session,
         folder: Path,
-        team: Team | None = None,
         idle_seconds: float | None = None,
     ) -> None:
         self.problem = ""
         """Why this process cannot drive the run; empty while nothing is wrong."""
         self._session = session
         self._folder = folder
-        self._team = team
         self._idle = idle_seconds
         self._client = PairSession(folder, "engine")
         self._engine: PairEngine | None = None
@@ -69,7 +66,7 @@ class EngineHost:
 
     def _drive(self) -> None:
         try:
-            engine = open_engine(self._session, self._folder, self._team)
+            engine = open_engine(self._session, self._folder)
         except MaxkernelError as error:
             if not self._client.run.driven():
                 self.problem = f"{error.message} {error.advice}".strip()

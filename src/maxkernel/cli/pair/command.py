@@ -7,7 +7,14 @@ from pathlib import Path
 
 import platformdirs
 
-from maxkernel.api import EngineHost, load_task, open_session, start_pair
+from maxkernel.api import (
+    EngineHost,
+    Hiring,
+    choose_team,
+    load_task,
+    open_session,
+    start_pair,
+)
 from maxkernel.cli import tables
 from maxkernel.cli.pair.face import Face
 from maxkernel.config import load_settings
@@ -25,6 +32,7 @@ def run_pair(
     budget: Budget,
     approve: str | None,
     unsafe: bool,
+    hiring: Hiring | None = None,
 ) -> int:
     """A new session on `task`, or the run named by `resume` as it was left."""
     word = _approve(approve)
@@ -45,10 +53,12 @@ def run_pair(
         if folder is None:
             assert loaded is not None
             with tables.status("starting the workers", quiet=False):
-                folder = start_pair(session, loaded, budget, word or "all")
+                folder = start_pair(session, loaded, budget, word or "all", hiring)
         client = PairSession(folder, "terminal")
         if resume is not None and word is not None:
             client.set_approve(word)
+        if resume is not None and hiring is not None:
+            choose_team(client.run, hiring)
         host = EngineHost(session, folder)
         try:
             Face(client, host, _history()).run()

@@ -93,6 +93,8 @@ def _times(evaluation: Evaluation, prepared: Prepared | None) -> dict[str, _Figu
     time = evaluation.time
     if time is None:
         return {}
+    if not evaluation.accepted:
+        return {"time": (f"{time.seconds * 1e6:.4g} us, but it is refused", None)}
     found: dict[str, _Figure] = {
         "time": (f"{time.seconds * 1e6:.4g} us {time.provenance}", time.seconds)
     }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 import traceback
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -23,6 +25,9 @@ from maxkernel.search import Context
 from maxkernel.store import RunFile
 from maxkernel.types import Evaluation
 
+Hire = Callable[[RunFile, Prepared], AbstractContextManager[Team]]
+"""Puts the team of a run together; leaving it lets the team go."""
+
 _POLL_SECONDS = 0.1
 
 _SIGN_SECONDS = 0.25
@@ -36,16 +41,16 @@ class PairEngine:
         self,
         folder: Path,
         judge: Judge,
-        team: Team,
+        hire: Hire,
         workers: int,
         publish: Publish,
         search: Search,
     ) -> None:
         self.run = RunFile.resume(folder)
         self.problem = ""
-        """Why the task cannot be prepared."""
+        """Why the task cannot be prepared, or the team cannot be asked."""
         self._judge = judge
-        self._team = team
+        self._hire = hire
         self._workers = workers
         self._publish = publish
         self._search = search
@@ -57,13 +62,21 @@ class PairEngine:
     def serve(self, idle_seconds: float | None = None) -> None:
         """Runs approved stages until `close`, or until nothing happened for `idle_seconds`.
 
-        Returns at once when the task cannot be prepared; `problem` then says why.
+        Returns at once when the task cannot be prepared or the team cannot be asked; `problem`
+        then says why.
         """
-        if not self.prepare():
+        if not self.prepare() or self._prepared is None:
             return
+        try:
+            with self._hire(self.run, self._prepared) as team:
+                self._serve(team, idle_seconds)
+        except MaxkernelError as error:
+            self._complain(error)
+
+    def _serve(self, team: Team, idle_seconds: float | None) -> None:
         quiet_since = time.monotonic()
         while not self._closing.is_set():
-            if self.step():
+            if self.step(team):
                 quiet_since = time.monotonic()
             elif idle_seconds is not None and time.monotonic() - quiet_since > idle_seconds:
                 return
@@ -87,8 +100,7 @@ class PairEngine:
         try:
             self._prepared = self.run.step("prepared", Prepared, lambda: self._judge.prepare(task))
         except MaxkernelError as error:
-            self.problem = f"{error.message} {error.advice}".strip()
-            self._write(Told(text=self.problem, problem=True))
+            self._complain(error)
             return False
         if known is None and self._prepared.lint.holes:
             holes = describe_holes(self._prepared.lint)
@@ -96,7 +108,11 @@ class PairEngine:
             self._write(Told(text=text, problem=True))
         return True
 
-    def step(self) -> bool:
+    def _complain(self, error: MaxkernelError) -> None:
+        self.problem = f"{error.message} {error.advice}".strip()
+        self._write(Told(text=self.problem, problem=True))
+
+    def step(self, team: Team) -> bool:
         """Runs the approved stage if there is one; True when there was."""
         state = self._read()
         proposal = state.proposal
@@ -104,18 +120,17 @@ class PairEngine:
             return False
         self._write(Began(proposal=proposal.id))
         started = time.monotonic()
-        ended = self._work(proposal)
+        ended = self._work(proposal, team)
         if ended is None:
             return False
         self._write(msgspec.structs.replace(ended, seconds=time.monotonic() - started))
         return True
 
-    def _work(self, proposal: Proposal) -> Ended | None:
+    def _work(self, proposal: Proposal, team: Team) -> Ended | None:
         """None when the engine closes under an unfinished stage: it stays to be done."""
-        if not self.prepare() or self._prepared is None:
-            return Ended(proposal=proposal.id, error="the task could not be prepared")
+        assert self._prepared is not None
         state = self._read()
-        context = self._context(self._prepared, proposal)
+        context = self._context(self._prepared, proposal, team)
         desk = Desk(proposal.id, proposal.ask, state.bench, context, self._publish, self._search)
         try:
             ended = work(desk)
@@ -126,7 +141,7 @@ class PairEngine:
             ended = Ended(proposal=proposal.id, error=f"a fault of maxkernel's own:\n{trace}")
         return None if self._closing.is_set() else ended
 
-    def _context(self, prepared: Prepared, proposal: Proposal) -> Context:
+    def _context(self, prepared: Prepared, proposal: Proposal, team: Team) -> Context:
         budget, started = budget_of(self.run), time.monotonic()
         worked = self._state.worked
 
@@ -139,7 +154,7 @@ class PairEngine:
             run=self.run,
             judge=self._judge,
             prepared=prepared,
-            team=self._team,
+            team=team,
             budget=msgspec.structs.replace(budget, seconds=None),
             workers=self._workers,
             progress=_Signs(self, proposal.id),

@@ -37,7 +37,7 @@
     const y = d3.scaleLog([d3.min(values) * 0.85, d3.max(values) * 1.15], [height - bottom, top]);
     const ticks = y.ticks(5).filter((v, i, all) => all.length < 9 || i % 2 === 0);
     svg.append("g").attr("class", "axis soft").attr("transform", `translate(0,${height - bottom})`)
-      .call(d3.axisBottom(x).ticks(Math.min(data.points.length + 1, 10)).tickFormat(d3.format("d")));
+      .call(d3.axisBottom(x).tickValues(x.ticks(10).filter(Number.isInteger)).tickFormat(d3.format("d")));
     svg.append("g").attr("class", "axis soft").attr("transform", `translate(${left},0)`)
       .call(d3.axisLeft(y).tickValues(ticks).tickFormat(micro));
     svg.append("text").attr("class", "soft").attr("x", width - right).attr("y", height - 4)
@@ -88,7 +88,7 @@
     const rows = nodes.length ? d3.max(nodes, (n) => n.row) + 1 : 1;
     const depths = nodes.length ? d3.max(nodes, (n) => n.depth) + 1 : 1;
     const stepX = Math.max(120, Math.min(200, 640 / depths)), stepY = 58;
-    const width = Math.max(640, depths * stepX + 60), height = Math.max(180, rows * stepY + 30);
+    const width = Math.max(640, depths * stepX + 60), height = rows * stepY + 30;
     const svg = canvas(figure, width, height, "Design graph");
     if (!nodes.length) {
       svg.append("text").attr("class", "soft").attr("x", width / 2).attr("y", height / 2)
@@ -131,7 +131,7 @@
   }
 
   function timeline(figure, data) {
-    const width = 640, row = 30, left = 150, right = 70;
+    const width = 640, row = 30, left = 185, right = 70;
     const rows = [];
     for (const op of data.ops) {
       rows.push({ ...op, name: op.calls > 1 ? `${op.name} x${op.calls}` : op.name });
@@ -149,7 +149,7 @@
       .call(d3.axisBottom(x).ticks(5).tickFormat(micro));
     const line = svg.selectAll(".op").data(rows).join("g").attr("class", "op").attr("transform", (r, i) => `translate(0,${i * row})`);
     line.append("text").attr("class", (r) => (r.part ? "soft" : "")).attr("x", left - 8).attr("y", 18).attr("text-anchor", "end")
-      .text((r) => (r.name.length > 22 ? `${r.name.slice(0, 21)}...` : r.name));
+      .text((r) => (r.name.length > 27 ? `${r.name.slice(0, 26)}...` : r.name));
     const wide = (us) => Math.max(us > 0 ? 1 : 0, x(us) - x(0));
     line.append("rect").attr("class", (r) => ({ kernel: "work", xla: "xla-op", glue: "glue" })[r.kind])
       .attr("x", (r) => x(r.start)).attr("y", 6).attr("height", 17).attr("width", (r) => wide(r.us - r.stall));

@@ -154,8 +154,8 @@ class Item:
 
 
 def feed(client: PairSession, limit: int) -> list[Item]:
-    """The last lines of a run's history, newest first."""
-    lines = {line.id: line for line in client.state.lines}
+    """The last lines of a run's history, newest first. Notes show as the hints they are."""
+    lines = {line.id: line for line in client.state.lines if line.kind != "note"}
     items: list[Item] = []
     for event in client.run.events():
         line = lines.get(event.id)

@@ -1,0 +1,78 @@
+"""Commands for people: `pair` in the terminal, `serve` in a browser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from maxkernel.cli.options import Target, Unsafe
+
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model", help="anthropic:NAME, openai:NAME, ...; ROLE=MODEL for one role; repeatable."
+    ),
+]
+MaxCost = Annotated[float | None, typer.Option(help="US dollars that models may cost at most.")]
+MaxTokens = Annotated[
+    int | None, typer.Option(help="Tokens at most; needed where a model has no known price.")
+]
+MaxRequests = Annotated[int | None, typer.Option(help="Requests to models at most.")]
+
+
+def pair(
+    task: Annotated[
+        str | None, typer.Argument(metavar="[TASK]", help="Task file or folder.")
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option("--resume", help="Take up this run instead: name, or `last`.")
+    ] = None,
+    target: Target = "v6e",
+    approve: Annotated[
+        str | None,
+        typer.Option(help="What waits for your word: all (default), plans, or none."),
+    ] = None,
+    budget_candidates: Annotated[
+        int, typer.Option(help="Kernels to compile and judge at most.")
+    ] = 24,
+    model: Models = None,
+    max_cost: MaxCost = None,
+    max_tokens: MaxTokens = None,
+    max_requests: MaxRequests = None,
+    unsafe_no_sandbox: Unsafe = False,
+) -> int:
+    """Design a kernel together with the team, step by step, in the terminal."""
+    from maxkernel.cli.hiring import hiring_of
+    from maxkernel.cli.pair import run_pair
+    from maxkernel.types import Budget
+
+    hiring = hiring_of(model or [], max_cost, max_tokens, max_requests)
+    budget = Budget(candidates=budget_candidates)
+    return run_pair(task, resume, target, budget, approve, unsafe_no_sandbox, hiring)
+
+
+def serve(
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; any but this machine's own asks a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8320,
+    tasks: Annotated[
+        list[str] | None,
+        typer.Option("--tasks", help="Folder of tasks that may be opened; may be repeated."),
+    ] = None,
+    model: Models = None,
+    max_cost: MaxCost = None,
+    max_tokens: MaxTokens = None,
+    max_requests: MaxRequests = None,
+    unsafe_no_sandbox: Unsafe = False,
+) -> int:
+    """Show every run in a browser, and design kernels there: the studio.
+
+    Models are those of sessions that are opened in the browser, with these limits for each.
+    """
+    from maxkernel.cli.hiring import hiring_of
+    from maxkernel.cli.studio import run_serve
+
+    hiring = hiring_of(model or [], max_cost, max_tokens, max_requests)
+    return run_serve(host, port, tasks or [], unsafe_no_sandbox, hiring)
