@@ -60,7 +60,7 @@ class Row(msgspec.Struct, frozen=True):
     tunables: dict[str, Tunable] = {}
     evaluations: int = 0
     seconds: float = 0.0
-    """Driving time on this machine."""
+    """On this machine, tracing and the baseline included."""
     message: str = ""
     """Why there is no faster kernel, in words."""
     run: str = ""

@@ -119,7 +119,7 @@ def _search(session: Session, task: Task, settings: Settings, options: RunOption
         raise
     except MaxkernelError as error:
         return _row(task, "error", message=error.message, seconds=time.monotonic() - started)
-    return _from_report(task, report)
+    return _from_report(task, report, time.monotonic() - started)
 
 
 def _resumed(session: Session, task: Task, options: RunOptions) -> RunReport | None:
@@ -159,7 +159,7 @@ def _judge(session: Session, task: Task, source: str | None) -> Row:
     )
 
 
-def _from_report(task: Task, report: RunReport) -> Row:
+def _from_report(task: Task, report: RunReport, seconds: float) -> Row:
     weak = [note for note in report.notes if note.startswith("WEAK TASK")]
     refused = [line.fate for line in report.candidates if line.fate != "accepted"]
     message = report.explanation if report.outcome == "none" else ""
@@ -174,7 +174,7 @@ def _from_report(task: Task, report: RunReport) -> Row:
         plan=report.plan,
         tunables=report.tunables,
         evaluations=len(report.candidates),
-        seconds=report.seconds,
+        seconds=seconds,
         message="; ".join([*weak, message or (refused[0] if refused else "")]).strip("; "),
         run=report.run,
     )
