@@ -8,7 +8,10 @@ import typer
 
 from maxkernel.cli.bench import bench
 from maxkernel.cli.flags import Flags
-from maxkernel.cli.graph import Mode, NoMemory, Policy, Seed, graph, settings_of
+from maxkernel.cli.graph import graph
+from maxkernel.cli.optimize import optimize, resume
+from maxkernel.cli.options import Json, NoCache, RunArgument, Target, TaskArgument, Unsafe, Weak
+from maxkernel.cli.together import pair, serve
 
 app = typer.Typer(
     help="Turns a JAX function into a Pallas TPU kernel that is proven equal to it and faster.",
@@ -18,23 +21,11 @@ app = typer.Typer(
 )
 
 app.add_typer(bench, name="bench")
+app.command()(optimize)
+app.command()(resume)
 app.command()(graph)
-
-Target = Annotated[str, typer.Option("--target", help="TPU generation: v4 v5e v5p v6e v7x.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Unsafe = Annotated[
-    bool,
-    typer.Option("--unsafe-no-sandbox", help="Run kernels without a sandbox if there is none."),
-]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Ignore earlier answers.")]
-Weak = Annotated[
-    bool,
-    typer.Option("--allow-weak-task", help="Also judge a task that `maxkernel lint` refuses."),
-]
-TaskArgument = Annotated[str, typer.Argument(metavar="TASK", help="Task file or folder.")]
-RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="Run name, a unique start of it, `last`, or a path.")
-]
+app.command()(pair)
+app.command()(serve)
 
 
 def _version(wanted: bool) -> None:
@@ -55,35 +46,6 @@ def root(
 
     Every command takes --debug, which shows the traceback of an error.
     """
-
-
-@app.command()
-def optimize(
-    task: TaskArgument,
-    target: Target = "v6e",
-    budget_candidates: Annotated[
-        int, typer.Option(help="Kernels to compile and judge at most.")
-    ] = 24,
-    budget_seconds: Annotated[
-        float | None, typer.Option(help="Seconds to run at most, over all resumes.")
-    ] = None,
-    patience: Annotated[int, typer.Option(help="Rounds without gain before stopping.")] = 3,
-    mode: Mode = "auto",
-    policy: Policy = None,
-    seed: Seed = 0,
-    no_memory: NoMemory = False,
-    allow_weak_task: Weak = False,
-    as_json: Json = False,
-    unsafe_no_sandbox: Unsafe = False,
-    no_cache: NoCache = False,
-) -> int:
-    """Search for a kernel that beats XLA, and write the bundle."""
-    from maxkernel.cli.commands import run_optimize
-    from maxkernel.types import Budget
-
-    budget = Budget(candidates=budget_candidates, seconds=budget_seconds, patience=patience)
-    flags = Flags(as_json, unsafe_no_sandbox, not no_cache, allow_weak_task, not no_memory)
-    return run_optimize(task, target, budget, flags, settings_of(mode, policy, seed))
 
 
 @app.command()
@@ -139,50 +101,6 @@ def profile(
 
 
 @app.command()
-def pair(
-    task: Annotated[
-        str | None, typer.Argument(metavar="[TASK]", help="Task file or folder.")
-    ] = None,
-    resume: Annotated[
-        str | None, typer.Option("--resume", help="Take up this run instead: name, or `last`.")
-    ] = None,
-    target: Target = "v6e",
-    approve: Annotated[
-        str | None,
-        typer.Option(help="What waits for your word: all (default), plans, or none."),
-    ] = None,
-    budget_candidates: Annotated[
-        int, typer.Option(help="Kernels to compile and judge at most.")
-    ] = 24,
-    unsafe_no_sandbox: Unsafe = False,
-) -> int:
-    """Design a kernel together with the team, step by step, in the terminal."""
-    from maxkernel.cli.pair import run_pair
-    from maxkernel.types import Budget
-
-    budget = Budget(candidates=budget_candidates)
-    return run_pair(task, resume, target, budget, approve, unsafe_no_sandbox)
-
-
-@app.command()
-def serve(
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; any but this machine's own asks a token.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8320,
-    tasks: Annotated[
-        list[str] | None,
-        typer.Option("--tasks", help="Folder of tasks that may be opened; may be repeated."),
-    ] = None,
-    unsafe_no_sandbox: Unsafe = False,
-) -> int:
-    """Show every run in a browser, and design kernels there: the studio."""
-    from maxkernel.cli.studio import run_serve
-
-    return run_serve(host, port, tasks or [], unsafe_no_sandbox)
-
-
-@app.command()
 def runs(as_json: Json = False) -> int:
     """List runs."""
     from maxkernel.cli.inspect import list_all
@@ -197,41 +115,47 @@ def show(
         int | None, typer.Option(help="Print the source of this design instead.")
     ] = None,
     events: Annotated[bool, typer.Option("--events", help="Print the event log instead.")] = False,
+    calls: Annotated[
+        bool, typer.Option("--calls", help="Print what models were asked and answered instead.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Show a run: its result, or what it has found so far."""
-    from maxkernel.cli.inspect import show_run
+    from maxkernel.cli.inspect import show_calls, show_run
 
+    if calls:
+        return show_calls(run, as_json)
     return show_run(run, source, events, as_json)
 
 
 @app.command()
-def resume(
-    run: RunArgument,
-    budget_candidates: Annotated[
-        int | None, typer.Option(help="New limit, spent candidates included.")
+def docs(
+    query: Annotated[
+        list[str] | None, typer.Argument(metavar="[QUERY]", help="Words, a name, an error message.")
     ] = None,
-    budget_seconds: Annotated[
-        float | None, typer.Option(help="New limit, spent seconds included.")
+    read: Annotated[
+        str | None, typer.Option("--read", metavar="ID", help="Print this entry instead.")
     ] = None,
-    mode: Mode = "",
-    policy: Policy = None,
-    seed: Seed = 0,
-    no_memory: NoMemory = False,
     as_json: Json = False,
-    unsafe_no_sandbox: Unsafe = False,
 ) -> int:
-    """Go on with a run that was stopped or killed."""
-    from maxkernel.cli.commands import run_resume
+    """Search the Pallas guide and the installed jax: API, errors, strategies."""
+    from maxkernel.cli.docs import run_docs
 
-    flags = Flags(as_json, unsafe_no_sandbox, use_memory=not no_memory)
-    search = settings_of(mode, policy, seed)
-    return run_resume(run, budget_candidates, budget_seconds, flags, search)
+    return run_docs(" ".join(query or []), read, as_json)
 
 
 @app.command()
-def doctor(as_json: Json = False) -> int:
-    """Check this machine: compiler, sandbox, settings."""
+def doctor(
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Also ask every provider with a key for its models.")
+    ] = False,
+    model: Annotated[
+        list[str] | None,
+        typer.Option("--model", help="Also ask this model one short question; repeatable."),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Check this machine: compiler, sandbox, settings, providers of models."""
     from maxkernel.cli.doctor import run_doctor
 
-    return run_doctor(as_json)
+    return run_doctor(as_json, probe, model or [])

@@ -19,8 +19,10 @@ from maxkernel.api import (
 )
 from maxkernel.api.calls import read_kernel
 from maxkernel.api.runs import BUNDLE, current_budget
+from maxkernel.api.team import Models, models_in_force
 from maxkernel.cli import tables
 from maxkernel.cli.flags import Flags
+from maxkernel.cli.models import Changes, changed
 from maxkernel.cli.progress import LiveProgress
 from maxkernel.config import load_settings
 from maxkernel.errors import EXIT_ACCEPTED, EXIT_REFUSED, TaskError, UsageError
@@ -38,10 +40,12 @@ def run_optimize(
     budget: Budget,
     flags: Flags,
     search: SearchSettings | None = None,
+    models: Models | None = None,
+    record: Path | None = None,
 ) -> int:
     """`maxkernel optimize`: exit status 0 when a faster kernel is handed back.
 
-    With `search`, in graph mode.
+    With `search`, in graph mode; `record` is where the models' traffic is also written.
     """
     loaded = load_task(task)
     get_target(target)
@@ -54,6 +58,8 @@ def run_optimize(
             allow_weak=flags.allow_weak,
             search=search,
             use_memory=flags.use_memory,
+            models=models,
+            record=record,
         )
         report, folder = start_run(session, loaded, budget, options)
     return _finish(report, folder, flags.as_json)
@@ -65,14 +71,18 @@ def run_resume(
     seconds: float | None,
     flags: Flags,
     search: SearchSettings | None = None,
+    changes: Changes | None = None,
 ) -> int:
-    """`maxkernel resume`: a finished run is shown unless its budget grows or its mode changes."""
+    """`maxkernel resume`: a finished run is shown unless its budget, mode or models change."""
+    changes = changes or Changes()
     folder = find_run(load_settings().runs_path, name)
     with RunFile.read(folder) as run:
-        header, budget = run.header, current_budget(run)
+        header, budget, models = run.header, current_budget(run), models_in_force(run)
     done = reopen(folder)
-    if done is not None and candidates is None and seconds is None and search is None:
+    same = candidates is None and seconds is None and search is None and not changes.any
+    if done is not None and same:
         return _finish(done, folder, flags.as_json)
+    new_models, record = changed(models, changes)
     grown = msgspec.structs.replace(
         budget,
         candidates=budget.candidates if candidates is None else candidates,
@@ -82,9 +92,14 @@ def run_resume(
         open_session(header.target, unsafe_no_sandbox=flags.unsafe) as session,
         LiveProgress(header.task.name, header.target, grown, quiet=flags.as_json) as progress,
     ):
-        changed = grown if grown != budget else None
-        options = RunOptions(progress=progress, search=search, use_memory=flags.use_memory)
-        report = resume_run(session, folder, changed, options)
+        options = RunOptions(
+            progress=progress,
+            search=search,
+            use_memory=flags.use_memory,
+            models=new_models,
+            record=record,
+        )
+        report = resume_run(session, folder, grown if grown != budget else None, options)
     return _finish(report, folder, flags.as_json)
 
 

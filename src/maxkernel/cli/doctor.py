@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxkernel.api import open_session
 from maxkernel.cli import tables
 from maxkernel.cli.commands import print_json
 from maxkernel.config import config_file, load_settings
+from maxkernel.engineers.llm import KEYS, ProviderStatus, count_models, probe, providers
 from maxkernel.errors import EXIT_ACCEPTED, EXIT_ENVIRONMENT, MaxkernelError
 
 
@@ -23,12 +25,19 @@ class Finding:
     advice: str = ""
 
 
-def run_doctor(as_json: bool) -> int:
-    """Prints what was found; exit status 3 when a run could not work."""
+def run_doctor(as_json: bool, probe_providers: bool = False, models: Sequence[str] = ()) -> int:
+    """Prints what was found; exit status 3 when a run could not work.
+
+    With `probe_providers`, every provider with a key is asked for its list of models; each of
+    `models` is asked one short question.
+    """
     findings = [
         Finding("python", sys.version_info >= (3, 11), platform.python_version()),
         _settings(),
         _workers(),
+        *(_provider(status, probe_providers) for status in providers()),
+        *([_ollama()] if probe_providers else []),
+        *(_model(word) for word in models),
     ]
     status = EXIT_ACCEPTED if all(f.ok for f in findings) else EXIT_ENVIRONMENT
     if as_json:
@@ -51,6 +60,39 @@ def _settings() -> Finding:
         f"workers {settings.workers}"
     )
     return Finding("settings", True, text)
+
+
+def _provider(status: ProviderStatus, asked: bool) -> Finding:
+    """A provider without a key is no fault: the built-in team needs none."""
+    name, variables = f"models of {status.name}", " or ".join(KEYS[status.name])
+    if not status.installed:
+        return Finding(name, True, "no SDK", "pip install 'maxkernel[llm]'")
+    if not status.key:
+        return Finding(name, True, f"no key in {variables}")
+    text = f"key in {status.key}"
+    if not asked:
+        return Finding(name, True, text)
+    try:
+        return Finding(name, True, f"{text}; it answers: {count_models(status.name)} models")
+    except MaxkernelError as error:
+        return Finding(
+            name, False, f"{text}; {error.message}", error.advice or f"check {variables}"
+        )
+
+
+def _ollama() -> Finding:
+    try:
+        return Finding("models of ollama", True, f"it answers: {count_models('ollama')} models")
+    except MaxkernelError:
+        return Finding("models of ollama", True, "no local server answers")
+
+
+def _model(word: str) -> Finding:
+    name = f"model {word}"
+    try:
+        return Finding(name, True, f"it answers: {probe(word)[:60]}")
+    except MaxkernelError as error:
+        return Finding(name, False, error.message, error.advice)
 
 
 def _workers() -> Finding:

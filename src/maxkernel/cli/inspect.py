@@ -13,8 +13,9 @@ from maxkernel.api.runs import BUNDLE
 from maxkernel.cli import tables
 from maxkernel.cli.commands import print_json
 from maxkernel.config import load_settings
+from maxkernel.engineers.llm import calls_of, readable
 from maxkernel.errors import EXIT_ACCEPTED, UsageError
-from maxkernel.report import quote_time
+from maxkernel.report import describe_use, model_use, quote_time
 from maxkernel.store import RunFile, find_run, list_runs
 
 
@@ -56,6 +57,21 @@ def show_run(name: str, source: int | None, events: bool, as_json: bool) -> int:
             )
         else:
             _print_run(run)
+    return EXIT_ACCEPTED
+
+
+def show_calls(name: str, as_json: bool) -> int:
+    """`maxkernel show --calls`: every question to a model and its answer, oldest first."""
+    folder = find_run(load_settings().runs_path, name)
+    with RunFile.read(folder) as run:
+        calls, used = calls_of(run), model_use(run)
+    if as_json:
+        print_json({"calls": calls, "models": used, "exit_status": EXIT_ACCEPTED})
+        return EXIT_ACCEPTED
+    for call in calls:
+        print(tables.printable(readable(call)), end="\n\n")
+    lines = [describe_use(use) for use in used]
+    print("\n".join(lines) if lines else "no model was asked")
     return EXIT_ACCEPTED
 
 

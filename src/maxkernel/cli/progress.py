@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from maxkernel.engineers.llm import Spent
 from maxkernel.judge import Prepared
 from maxkernel.report import quote_time
 from maxkernel.types import Budget, Evaluation, Time
@@ -30,6 +32,7 @@ class LiveProgress:
         self._best: Time | None = None
         self._baseline: Time | None = None
         self._frontier = ""
+        self._spent: Callable[[], Spent] | None = None
         self._live = Live(
             get_renderable=self._render, console=self._console, refresh_per_second=4, transient=True
         )
@@ -84,6 +87,11 @@ class LiveProgress:
             text = f"design {design} refused: {failure.stage}/{failure.kind}: {failure.message}"
             self._console.print(Text(f"  {self._elapsed()}  {text.splitlines()[0][:150]}"))
 
+    def models(self, forecast: str, spent: Callable[[], Spent]) -> None:
+        """Shows what models are expected to use, and from now on what they have used."""
+        self._console.print(Text(f"  {forecast}"))
+        self._spent = spent
+
     def frontier(self, options: int, running: int, evaluations: int) -> None:
         """Shows how wide a graph search is."""
         with self._lock:
@@ -102,6 +110,7 @@ class LiveProgress:
                 f"{self._accepted} accepted",
                 self._frontier,
                 self._rate(),
+                self._meter(),
                 best,
                 stages,
             ]
@@ -111,6 +120,13 @@ class LiveProgress:
         if self._baseline is None or self._baseline.provenance != mine.provenance:
             return ""
         return f", {self._baseline.seconds / mine.seconds:.2f}x XLA"
+
+    def _meter(self) -> str:
+        if self._spent is None:
+            return ""
+        spent = self._spent()
+        cost = f"${spent.cost:.2f}" + (" + unpriced" if spent.unpriced_tokens else "")
+        return f"{spent.requests} requests, {spent.tokens / 1000:.0f}k tokens, {cost}"
 
     def _rate(self) -> str:
         minutes = (time.monotonic() - self._started) / 60

@@ -11,12 +11,23 @@ from rich.table import Table
 from rich.text import Text
 
 from maxkernel.judge import Prepared
-from maxkernel.report import RunReport, describe_confirmation, quote, quote_time
+from maxkernel.report import (
+    RunReport,
+    describe_confirmation,
+    describe_use,
+    quote,
+    quote_time,
+)
 from maxkernel.report.markdown import OUTCOMES
 from maxkernel.types import Failure, Numerics, ProgramTime, Verdict
 
 console = Console(highlight=False)
 _stderr = Console(stderr=True, highlight=False)
+
+
+def printable(text: str) -> str:
+    """`text` without the control characters that could change the terminal."""
+    return "".join(c for c in text if c.isprintable() or c in "\n\t")
 
 
 @contextmanager
@@ -48,6 +59,7 @@ def print_report(report: RunReport, bundle: Path) -> None:
         ("tuned constants", ", ".join(f"{k}={v}" for k, v in report.tunables.items()) or "-"),
         ("why", report.explanation.strip() or "-"),
         ("candidates", _counts(report)),
+        *(("model", describe_use(use)) for use in report.models),
         ("ended", f"{report.reason}, after {report.seconds:.0f} s; sandbox {report.sandbox}"),
         ("bundle", f"{bundle}" + ("" if faster else "  (reports only)")),
     ]

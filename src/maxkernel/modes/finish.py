@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from maxkernel.engineers.roles import NoAnswer
+from maxkernel.errors import EnvironmentFault
 from maxkernel.search import Context
 from maxkernel.types import Confirmation, Evaluation, Verdict
 
@@ -35,7 +37,8 @@ class Finish(msgspec.Struct, frozen=True):
 def finish(context: Context, reason: Reason, explain: Callable[[int], str]) -> Finish:
     """Confirms the fastest kernel on fresh inputs; one that fails makes way for the next.
 
-    `explain` says what a design does and what limits it.
+    `explain` says what a design does and what limits it; a team with an explainer is asked for
+    better words on the winner.
     """
     accepted = [(d, e) for d, e in context.run.evaluations() if e.accepted]
     for design, evaluation in sorted(accepted, key=_seconds):
@@ -46,9 +49,29 @@ def finish(context: Context, reason: Reason, explain: Callable[[int], str]) -> F
         found = context.judge.confirm(context.prepared, evaluation.candidate)
         if found.failure is None:
             context.run.event("confirmed", design=design)
-            return Finish("faster", reason, verdict, design, True, explain(design), found)
+            words = explain(design)
+            if reason != "stopped":
+                words = _explained(context, evaluation) or words
+            return Finish("faster", reason, verdict, design, True, words, found)
         context.run.event("unconfirmed", design=design, failure=found.failure.message)
     return Finish("none", reason, None, None, False)
+
+
+def _explained(context: Context, evaluation: Evaluation) -> str:
+    """The explainer's words on the winner; empty where there is none, or none that answers."""
+    explainer, prepared = context.team.explainer, context.prepared
+    if explainer is None:
+        return ""
+    context.progress.stage("explain", None)
+    try:
+        return context.run.step(
+            f"explanation/{evaluation.candidate.digest}",
+            str,
+            lambda: explainer.explain(prepared.info, evaluation, prepared.target),
+        )
+    except (NoAnswer, EnvironmentFault) as error:
+        context.run.event("no answer", role="explainer", message=error.message)
+        return ""
 
 
 def _seconds(found: tuple[int, Evaluation]) -> float:

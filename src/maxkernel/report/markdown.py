@@ -20,6 +20,7 @@ def render_markdown(report: RunReport) -> str:
         _what(report),
         _numerics(report),
         _candidates(report),
+        _models(report),
         _provenance(report),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -91,6 +92,26 @@ def _candidates(report: RunReport) -> str:
     ]
     head = ("design", "how", "tunables", "time", "speedup", "fate")
     return "## Every candidate\n\n" + _table(head, rows)
+
+
+def _models(report: RunReport) -> str:
+    if not report.models:
+        return ""
+    rows = [
+        (
+            use.model.replace("|", "\\|"),
+            ", ".join(use.roles),
+            f"{use.requests}" + (f" ({use.failed} failed)" if use.failed else ""),
+            ("about " if use.estimated else "") + f"{use.input_tokens} / {use.output_tokens}",
+            "price unknown" if use.cost is None else f"${use.cost:.4f}",
+        )
+        for use in report.models
+    ]
+    head = ("model", "roles", "requests", "tokens in / out", "cost")
+    return (
+        "## Models\n\nThey proposed; none of their words is in a verdict. "
+        f"`maxkernel show {report.run} --calls` prints what they said.\n\n" + _table(head, rows)
+    )
 
 
 def _provenance(report: RunReport) -> str:

@@ -6,6 +6,7 @@ import msgspec
 
 from maxkernel.judge import Judge, Prepared, describe_holes
 from maxkernel.modes import Finish
+from maxkernel.report.usage import ModelUse, model_use
 from maxkernel.store import RunFile
 from maxkernel.types import (
     ArraySpec,
@@ -76,6 +77,8 @@ class RunReport(msgspec.Struct, frozen=True):
     seconds: float
     """Time that the run was driven for, on this machine."""
     notes: tuple[str, ...] = ()
+    models: tuple[ModelUse, ...] = ()
+    """Language models that were asked, and what they used."""
 
 
 def build_report(run: RunFile, judge: Judge, prepared: Prepared, finish: Finish) -> RunReport:
@@ -121,6 +124,7 @@ def build_report(run: RunFile, judge: Judge, prepared: Prepared, finish: Finish)
         candidates=lines,
         seconds=run.spent_seconds(),
         notes=_notes(prepared, evaluation),
+        models=model_use(run),
     )
 
 

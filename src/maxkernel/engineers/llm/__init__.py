@@ -17,12 +17,15 @@ from maxkernel.engineers.llm.calls import write_traffic as write_traffic
 from maxkernel.engineers.llm.desk import Desk as Desk
 from maxkernel.engineers.llm.forecast import Forecast as Forecast
 from maxkernel.engineers.llm.forecast import forecast as forecast
+from maxkernel.engineers.llm.models import KEYS as KEYS
 from maxkernel.engineers.llm.models import ModelSpec as ModelSpec
+from maxkernel.engineers.llm.models import ProviderStatus as ProviderStatus
 from maxkernel.engineers.llm.models import check_budget as check_budget
 from maxkernel.engineers.llm.models import check_model as check_model
 from maxkernel.engineers.llm.models import parse_model as parse_model
 from maxkernel.engineers.llm.models import price_of as price_of
 from maxkernel.engineers.llm.models import providers as providers
+from maxkernel.engineers.llm.reach import count_models as count_models
 from maxkernel.engineers.llm.robust import Patience as Patience
 from maxkernel.engineers.llm.staff import DEFAULT as DEFAULT
 from maxkernel.engineers.llm.staff import ROLES as ROLES

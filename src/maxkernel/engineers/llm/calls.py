@@ -60,25 +60,21 @@ Record = Callable[[Call], None]
 
 def redacted(call: Call) -> Call:
     """The call without any secret of this process's environment."""
-    secrets = _secrets()
-    if not secrets:
-        return call
-
-    def clean(text: str) -> str:
-        for secret in secrets:
-            text = text.replace(secret, "[redacted]").replace(
-                json.dumps(secret)[1:-1], "[redacted]"
-            )
-        return text
-
     return msgspec.structs.replace(
         call,
-        model=clean(call.model),
-        request=clean(call.request),
-        answer=clean(call.answer),
-        text=clean(call.text),
-        error=clean(call.error),
+        model=without_secrets(call.model),
+        request=without_secrets(call.request),
+        answer=without_secrets(call.answer),
+        text=without_secrets(call.text),
+        error=without_secrets(call.error),
     )
+
+
+def without_secrets(text: str) -> str:
+    """`text` without any secret of this process's environment, plain or in JSON."""
+    for secret in _secrets():
+        text = text.replace(secret, "[redacted]").replace(json.dumps(secret)[1:-1], "[redacted]")
+    return text
 
 
 def holds_secret(text: str) -> bool:
