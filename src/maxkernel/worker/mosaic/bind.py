@@ -29,6 +29,13 @@ def split_operands(
     return grid, rest[: kernel.prefetch], rest[kernel.prefetch :]
 
 
+def fitted(array: Array, shape: tuple[int, ...]) -> Array:
+    """The array as a ref of this shape, which may differ in dimensions of extent one only."""
+    if [n for n in array.shape if n != 1] != [n for n in shape if n != 1]:
+        raise BadArtifact(f"an array of shape {array.shape} given to a ref of shape {shape}")
+    return array.reshape(shape)
+
+
 def prefetch_refs(kernel: Kernel, arrays: Sequence[Array]) -> list[Ref]:
     """Scalar-prefetch arrays in SMEM."""
     first = len(kernel.grid)
@@ -36,7 +43,7 @@ def prefetch_refs(kernel: Kernel, arrays: Sequence[Array]) -> list[Ref]:
     for k, array in enumerate(arrays):
         t = kernel.body.types[kernel.body.body.args[first + k]]
         copy = as_element(array, numpy_dtype(t.element)).copy()
-        refs.append(Ref(Buffer(f"scalar prefetch {k}"), copy.reshape(t.shape), t.element))
+        refs.append(Ref(Buffer(f"scalar prefetch {k}"), fitted(copy, t.shape), t.element))
     return refs
 
 
@@ -116,13 +123,13 @@ class _Binder:
                 buffer = self.shared.setdefault(min(k, self.partner[k]), buffer)
             if output and not paired and self.machine.options.track:
                 buffer.watch(arrays[k])
-            return Ref(buffer, arrays[k].reshape(t.shape), t.element)
+            return Ref(buffer, fitted(arrays[k], t.shape), t.element)
         if not output and (paired or argument in self.written):
-            return Ref(Buffer(self.name(k)), arrays[k].reshape(t.shape).copy(), t.element)
+            return Ref(Buffer(self.name(k)), fitted(arrays[k], t.shape).copy(), t.element)
         if output and paired:
             poison = self.machine.options.poison
             arrays[k] = poisoned(arrays[k].shape, arrays[k].dtype, poison)
-        return Ref(Buffer(self.name(k)), arrays[k].reshape(t.shape), t.element)
+        return Ref(Buffer(self.name(k)), fitted(arrays[k], t.shape), t.element)
 
 
 def bind(

@@ -11,7 +11,7 @@ import numpy as np
 import maxkernel.worker.mosaic.ops  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from maxkernel.worker.mosaic.bind import Memory, bind, fresh_scratch, split_operands
 from maxkernel.worker.mosaic.blas import one_thread
-from maxkernel.worker.mosaic.errors import MosaicError, Unfinished
+from maxkernel.worker.mosaic.errors import MosaicError, Unfinished, refusing
 from maxkernel.worker.mosaic.grid import BlockMap, Step, all_steps, parallel_groups
 from maxkernel.worker.mosaic.lower import Frame, Lowering, written_args
 from maxkernel.worker.mosaic.memory import Array, Machine
@@ -47,7 +47,8 @@ class Launched:
 def compile_kernel(kernel: Kernel, options: Options) -> Executable:
     """Compile a kernel's body. Raises `Unsupported` for what is not implemented."""
     try:
-        code = Lowering(kernel.body, options)
+        with refusing("compiling a kernel"):
+            code = Lowering(kernel.body, options)
     except MosaicError as error:
         error.kernel = kernel.name
         raise
@@ -123,7 +124,7 @@ def launch(
     """
     kernel = exe.kernel
     try:
-        with np.errstate(all="ignore"), one_thread():
+        with refusing("running a kernel"), np.errstate(all="ignore"), one_thread():
             grid, prefetch, inputs = split_operands(kernel, operands)
             machine = Machine(exe.options)
             machine.grid = grid
