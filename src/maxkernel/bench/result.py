@@ -101,12 +101,7 @@ def summarise(rows: tuple[Row, ...]) -> Summary:
         faster=sum(row.outcome == "faster" for row in rows),
         geometric_mean=math.exp(statistics.fmean(map(math.log, gains))) if gains else 1.0,
         median=statistics.median(gains) if gains else 1.0,
-        beats_expert=sum(
-            row.best is not None
-            and row.expert is not None
-            and row.best.seconds < row.expert.seconds
-            for row in with_expert
-        ),
+        beats_expert=sum(map(_beats_expert, with_expert)),
         experts=len(with_expert),
     )
 
