@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from pairing_helpers import tiny_task
 
-from maxkernel.api import Hiring, Session, load_task, open_engine, open_session, start_pair
+from maxkernel.api import Models, Session, load_task, open_engine, open_session, start_pair
 from maxkernel.config import Settings
 from maxkernel.engineers.llm import LlmBudget, calls_of
 from maxkernel.errors import UsageError
@@ -152,9 +152,9 @@ def test_a_model_answers_and_its_calls_are_kept(workers: Session, place: Path) -
     script = place / "model.py"
     script.write_text(MODEL)
     limits = LlmBudget(max_tokens=100_000)
-    hiring = Hiring({"explainer": (f"cli:{sys.executable} {script}",)}, limits)
+    models = Models({"explainer": (f"cli:{sys.executable} {script}",)}, limits)
     task = load_task(tiny_task(place))
-    folder = start_pair(workers, task, Budget(candidates=4), "none", hiring)
+    folder = start_pair(workers, task, Budget(candidates=4), "none", models)
     client = PairSession(folder, "terminal")
     with engine(workers, folder):
         client.answer(True)
@@ -171,11 +171,11 @@ def test_a_model_answers_and_its_calls_are_kept(workers: Session, place: Path) -
 def test_a_team_that_cannot_be_asked_is_told(workers: Session, place: Path) -> None:
     task = load_task(tiny_task(place))
     with pytest.raises(UsageError, match="bad model"):
-        start_pair(workers, task, Budget(), "all", Hiring({"default": ("nonsense",)}))
+        start_pair(workers, task, Budget(), "all", Models({"default": ("nonsense",)}))
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("ANTHROPIC_API_KEY", raising=False)
-        hiring = Hiring({"default": ("anthropic:some-model",)})
-        folder = start_pair(workers, task, Budget(), "all", hiring)
+        models = Models({"default": ("anthropic:some-model",)})
+        folder = start_pair(workers, task, Budget(), "all", models)
         client = PairSession(folder, "terminal")
         running = open_engine(workers, folder)
         running.serve()

@@ -4,8 +4,6 @@ from maxkernel.api.calls import judge as judge
 from maxkernel.api.calls import load_task as load_task
 from maxkernel.api.calls import optimize as optimize
 from maxkernel.api.hosting import EngineHost as EngineHost
-from maxkernel.api.pairing import Hiring as Hiring
-from maxkernel.api.pairing import choose_team as choose_team
 from maxkernel.api.pairing import open_engine as open_engine
 from maxkernel.api.pairing import start_pair as start_pair
 from maxkernel.api.runs import RunOptions as RunOptions
@@ -15,6 +13,7 @@ from maxkernel.api.runs import start_run as start_run
 from maxkernel.api.session import Session as Session
 from maxkernel.api.session import open_session as open_session
 from maxkernel.api.team import Models as Models
+from maxkernel.api.team import change_models as change_models
 from maxkernel.api.team import check_models as check_models
 from maxkernel.api.team import models_in_force as models_in_force
 from maxkernel.api.team import models_of as models_of

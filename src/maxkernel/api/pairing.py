@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
-
-from maxkernel.api.runs import BUNDLE, check_versions, create_run
+from maxkernel.api.runs import BUNDLE, check_versions, create_run, current_budget
 from maxkernel.api.session import Session
+from maxkernel.api.team import Models, staffed
 from maxkernel.config import Settings
-from maxkernel.engineers.llm.budget import LlmBudget
-from maxkernel.engineers.llm.staff import chosen_models, team_for_run
+from maxkernel.engineers.llm import chosen_models
 from maxkernel.engineers.team import Team
 from maxkernel.errors import MaxkernelError
 from maxkernel.judge import Judge, Prepared
@@ -23,19 +19,8 @@ from maxkernel.report import build_report, write_bundle
 from maxkernel.store import RunFile
 from maxkernel.types import Budget, Task, Verdict
 
-HIRED = "team"
-"""Kind of the events that say who works on a run."""
-
 PASSAGES = 3
 """Passages of the guide that a built-in answer quotes."""
-
-
-class Hiring(msgspec.Struct, frozen=True):
-    """Which models fill the team, and what they may spend. No key is ever in it."""
-
-    models: dict[str, tuple[str, ...]] = {}
-    """By role, or under `default`; without any, the built-in team works."""
-    budget: LlmBudget = LlmBudget()
 
 
 def start_pair(
@@ -43,26 +28,21 @@ def start_pair(
     task: Task,
     budget: Budget,
     approve: Approve = "all",
-    hiring: Hiring | None = None,
+    models: Models | None = None,
 ) -> Path:
-    """The folder of a new run for a pairing session. Nothing is judged yet."""
-    if hiring is not None:
-        chosen_models(hiring.models)
-    with create_run(session, task, budget, "pair") as run:
+    """The folder of a new run for a pairing session. Nothing is judged yet.
+
+    Raises UsageError for models whose notation is wrong; keys are not needed before the engine.
+    """
+    if models is not None:
+        chosen_models(models.by_role)
+    with create_run(session, task, budget, "pair", models) as run:
         folder = run.folder
-        if hiring is not None:
-            choose_team(run, hiring)
     if approve != "all":
         client = PairSession(folder, "terminal")
         client.set_approve(approve)
         client.close()
     return folder
-
-
-def choose_team(run: RunFile, hiring: Hiring) -> None:
-    """From its next engine on, the run's team is this one."""
-    chosen_models(hiring.models)
-    run.event(HIRED, hiring=msgspec.to_builtins(hiring))
 
 
 def open_engine(session: Session, folder: Path) -> PairEngine:
@@ -76,25 +56,11 @@ def open_engine(session: Session, folder: Path) -> PairEngine:
     return PairEngine(
         folder,
         session.judge,
-        lambda run, prepared: _hire(session, run, prepared),
+        lambda run, prepared: staffed(session, run, prepared, current_budget(run), Team.builtin()),
         session.settings.workers,
         lambda run, verdict, design, why: _publish(session.judge, run, verdict, design, why),
         lambda question: _search(session.settings, question),
     )
-
-
-@contextmanager
-def _hire(session: Session, run: RunFile, prepared: Prepared) -> Generator[Team]:
-    """The team that was chosen last for a run."""
-    events = [event for event in run.events() if event.kind == HIRED]
-    hiring = msgspec.convert(events[-1].body["hiring"], Hiring) if events else Hiring()
-    if not hiring.models:
-        yield Team.builtin()
-        return
-    with team_for_run(
-        hiring.models, run, session.judge, prepared, session.settings, budget=hiring.budget
-    ) as found:
-        yield found.team
 
 
 def _publish(judge: Judge, run: RunFile, verdict: Verdict, design: int, explanation: str) -> str:

@@ -58,7 +58,7 @@ class Limits:
 
 
 def chosen(
-    roles: dict[str, Names], limits: Limits, replay: str | None, record: str | None
+    roles: dict[str, Names], limits: Limits, replay: str | None = None, record: str | None = None
 ) -> tuple[Models, Path | None]:
     """The models of a new run and the file to record into, both known to work.
 

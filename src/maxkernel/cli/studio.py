@@ -5,20 +5,20 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from maxkernel.api import Hiring
+from maxkernel.api import Models
 from maxkernel.config import load_settings
 from maxkernel.errors import EXIT_ACCEPTED, EnvironmentFault
 
 
 def run_serve(
-    host: str, port: int, tasks: list[str], unsafe: bool, hiring: Hiring | None = None
+    host: str, port: int, tasks: list[str], unsafe: bool, models: Models | None = None
 ) -> int:
     """Serves the studio until interrupted."""
     require_studio()
     from maxkernel.web.serve import serve
 
     folders = [Path(folder) for folder in tasks]
-    serve(load_settings(), host, port, folders, hiring, unsafe)
+    serve(load_settings(), host, port, folders, models, unsafe)
     return EXIT_ACCEPTED
 
 

@@ -6,19 +6,8 @@ from typing import Annotated
 
 import typer
 
+from maxkernel.cli import models
 from maxkernel.cli.options import Target, Unsafe
-
-Models = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--model", help="anthropic:NAME, openai:NAME, ...; ROLE=MODEL for one role; repeatable."
-    ),
-]
-MaxCost = Annotated[float | None, typer.Option(help="US dollars that models may cost at most.")]
-MaxTokens = Annotated[
-    int | None, typer.Option(help="Tokens at most; needed where a model has no known price.")
-]
-MaxRequests = Annotated[int | None, typer.Option(help="Requests to models at most.")]
 
 
 def pair(
@@ -36,20 +25,34 @@ def pair(
     budget_candidates: Annotated[
         int, typer.Option(help="Kernels to compile and judge at most.")
     ] = 24,
-    model: Models = None,
-    max_cost: MaxCost = None,
-    max_tokens: MaxTokens = None,
-    max_requests: MaxRequests = None,
+    model: models.Model = None,
+    planner: models.Planner = None,
+    implementer: models.Implementer = None,
+    debugger: models.Debugger = None,
+    tuner: models.Tuner = None,
+    profiler: models.Profiler = None,
+    explainer: models.Explainer = None,
+    max_cost: models.MaxCost = None,
+    max_tokens: models.MaxTokens = None,
+    max_requests: models.MaxRequests = None,
     unsafe_no_sandbox: Unsafe = False,
 ) -> int:
     """Design a kernel together with the team, step by step, in the terminal."""
-    from maxkernel.cli.hiring import hiring_of
     from maxkernel.cli.pair import run_pair
     from maxkernel.types import Budget
 
-    hiring = hiring_of(model or [], max_cost, max_tokens, max_requests)
+    roles = {
+        "default": model,
+        "planner": planner,
+        "implementer": implementer,
+        "debugger": debugger,
+        "tuner": tuner,
+        "profiler": profiler,
+        "explainer": explainer,
+    }
+    team, _ = models.chosen(roles, models.Limits(max_cost, max_tokens, max_requests))
     budget = Budget(candidates=budget_candidates)
-    return run_pair(task, resume, target, budget, approve, unsafe_no_sandbox, hiring)
+    return run_pair(task, resume, target, budget, approve, unsafe_no_sandbox, team)
 
 
 def serve(
@@ -61,18 +64,32 @@ def serve(
         list[str] | None,
         typer.Option("--tasks", help="Folder of tasks that may be opened; may be repeated."),
     ] = None,
-    model: Models = None,
-    max_cost: MaxCost = None,
-    max_tokens: MaxTokens = None,
-    max_requests: MaxRequests = None,
+    model: models.Model = None,
+    planner: models.Planner = None,
+    implementer: models.Implementer = None,
+    debugger: models.Debugger = None,
+    tuner: models.Tuner = None,
+    profiler: models.Profiler = None,
+    explainer: models.Explainer = None,
+    max_cost: models.MaxCost = None,
+    max_tokens: models.MaxTokens = None,
+    max_requests: models.MaxRequests = None,
     unsafe_no_sandbox: Unsafe = False,
 ) -> int:
     """Show every run in a browser, and design kernels there: the studio.
 
     Models are those of sessions that are opened in the browser, with these limits for each.
     """
-    from maxkernel.cli.hiring import hiring_of
     from maxkernel.cli.studio import run_serve
 
-    hiring = hiring_of(model or [], max_cost, max_tokens, max_requests)
-    return run_serve(host, port, tasks or [], unsafe_no_sandbox, hiring)
+    roles = {
+        "default": model,
+        "planner": planner,
+        "implementer": implementer,
+        "debugger": debugger,
+        "tuner": tuner,
+        "profiler": profiler,
+        "explainer": explainer,
+    }
+    team, _ = models.chosen(roles, models.Limits(max_cost, max_tokens, max_requests))
+    return run_serve(host, port, tasks or [], unsafe_no_sandbox, team)

@@ -6,7 +6,7 @@ import secrets
 import socket
 from pathlib import Path
 
-from maxkernel.api import Hiring
+from maxkernel.api import Models
 from maxkernel.config import Settings
 from maxkernel.errors import MaxkernelError, UsageError
 from maxkernel.suites import registry
@@ -42,7 +42,7 @@ def serve(
     host: str,
     port: int,
     tasks: list[Path],
-    hiring: Hiring | None,
+    models: Models | None,
     unsafe_no_sandbox: bool,
 ) -> None:
     """Serves until interrupted; prints the address, with the token where one is needed."""
@@ -52,7 +52,7 @@ def serve(
     port = listening.getsockname()[1]
     token = "" if host in LOOPBACK else secrets.token_urlsafe(24)
     hosts = frozenset(f"{_bracketed(name)}:{port}" for name in LOOPBACK)
-    studio = Studio(settings, find_tasks(tasks), hiring, unsafe_no_sandbox)
+    studio = Studio(settings, find_tasks(tasks), models, unsafe_no_sandbox)
     address = f"http://{_bracketed(host)}:{port}/" + (f"?token={token}" if token else "")
     print(f"studio: {address}", flush=True)
     config = uvicorn.Config(

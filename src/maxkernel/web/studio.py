@@ -7,7 +7,7 @@ import threading
 from contextlib import ExitStack
 from pathlib import Path
 
-from maxkernel.api import EngineHost, Hiring, Session, open_session, resume_run, start_pair
+from maxkernel.api import EngineHost, Models, Session, open_session, resume_run, start_pair
 from maxkernel.api.stopping import ask_to_stop
 from maxkernel.config import Settings
 from maxkernel.errors import MaxkernelError, UsageError
@@ -29,14 +29,14 @@ class Studio:
         self,
         settings: Settings,
         tasks: dict[str, Task],
-        hiring: Hiring | None = None,
+        models: Models | None = None,
         unsafe_no_sandbox: bool = False,
     ) -> None:
         self.settings = settings
         self.tasks = tasks
         """Tasks that a session may be opened on, by name: the browser sends names, never code."""
         self.closing = threading.Event()
-        self._hiring = hiring
+        self._models = models
         self._unsafe = unsafe_no_sandbox
         self._lock = threading.RLock()
         self._stack = ExitStack()
@@ -80,7 +80,7 @@ class Studio:
         get_target(target)
         session = self.session(target)
         budget = Budget(candidates=candidates)
-        folder = start_pair(session, self.tasks[task], budget, approve, self._hiring)
+        folder = start_pair(session, self.tasks[task], budget, approve, self._models)
         self.attend(folder.name)
         return folder.name
 

@@ -9,8 +9,8 @@ import platformdirs
 
 from maxkernel.api import (
     EngineHost,
-    Hiring,
-    choose_team,
+    Models,
+    change_models,
     load_task,
     open_session,
     start_pair,
@@ -32,7 +32,7 @@ def run_pair(
     budget: Budget,
     approve: str | None,
     unsafe: bool,
-    hiring: Hiring | None = None,
+    models: Models | None = None,
 ) -> int:
     """A new session on `task`, or the run named by `resume` as it was left."""
     word = _approve(approve)
@@ -53,12 +53,12 @@ def run_pair(
         if folder is None:
             assert loaded is not None
             with tables.status("starting the workers", quiet=False):
-                folder = start_pair(session, loaded, budget, word or "all", hiring)
+                folder = start_pair(session, loaded, budget, word or "all", models)
         client = PairSession(folder, "terminal")
         if resume is not None and word is not None:
             client.set_approve(word)
-        if resume is not None and hiring is not None:
-            choose_team(client.run, hiring)
+        if resume is not None and models is not None and models.by_role:
+            change_models(client.run, models)
         host = EngineHost(session, folder)
         try:
             Face(client, host, _history()).run()
