@@ -279,9 +279,19 @@ def test_a_search_is_watched_live_and_hears_a_hint(
         run = page.url.rpartition("/")[2]
         assert heard(place.runs / run, "try more rows in a chunk")
         page.get_by_role("button", name="Stop").click()
-        expect(page.locator("#head .state")).to_have_text(
-            re.compile("stopped|finished"), timeout=SLOW
-        )
+        ended = re.compile("stopped|finished")
+        state = page.locator("#head .state")
+        expect(state).to_have_text(ended, timeout=SLOW)
+        search.wait(60)
+        page.get_by_label("Design", exact=True).fill("1")
+        page.get_by_role("button", name="Pin").click()
+        expect(page.locator("#feed")).to_contain_text("pin for design 1")
+        expect(page.locator("figure[data-picture=graph]")).to_contain_text("pinned")
+        if state.text_content() == "stopped":
+            page.get_by_role("button", name="Resume").click()
+            expect(state).to_have_text(re.compile("running|finished"), timeout=SLOW)
+            page.get_by_role("button", name="Stop").click()
+            expect(state).to_have_text(ended, timeout=SLOW)
     finally:
         search.wait(60)
         assert search.stdout is not None
