@@ -21,9 +21,9 @@ from maxkernel.judge.cache import Cache, stage_key
 from maxkernel.judge.desk import Desk, Pending, secret_seed
 from maxkernel.judge.numerics import numerics_failure, spot_failure
 from maxkernel.judge.prepared import Prepared
-from maxkernel.judge.rules import check_rules
+from maxkernel.judge.rules import check_rules, check_share
 from maxkernel.judge.source import read_source
-from maxkernel.judge.timing import time_of, too_fast
+from maxkernel.judge.timing import doubt_of, time_of, too_fast
 from maxkernel.targets import Target
 from maxkernel.types import (
     Artifact,
@@ -208,13 +208,15 @@ class Judge:
         )
         speedup = baseline.seconds / mine.seconds if comparable and mine else None
         error = max(baseline.expected_error or 0.0, (mine.expected_error or 0.0) if mine else 0.0)
-        claims = baseline.provenance != "bound"
+        doubt = doubt_of(prepared.baseline_program) or doubt_of(evaluation.program)
+        claims = baseline.provenance != "bound" and not doubt
         return Verdict(
             evaluation=evaluation,
             baseline=baseline,
             bound=prepared.bound.time,
             speedup=speedup,
             faster=claims and speedup is not None and speedup > 1.0 + error,
+            doubt=doubt,
         )
 
     def _compile_and_check(
@@ -242,6 +244,7 @@ class Judge:
         failure = (
             check_rules(prepared.info, checked.facts)
             or numerics_failure(checked.numerics)
+            or check_share(checked.facts, self.target)
             or too_fast(mine, prepared.bound)
         )
         return msgspec.structs.replace(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from maxkernel.judge.bound import Roofline
-from maxkernel.schedule import expected_error
-from maxkernel.types import Failure, Time
+from maxkernel.schedule import expected_error, unsure
+from maxkernel.types import Failure, ProgramTime, Time
 from maxkernel.types.messages import CompileReply
 
 FLOOR_SLACK = 0.02
@@ -20,6 +20,11 @@ def time_of(compiled: CompileReply, bound: Roofline) -> Time:
         provenance="simulated",
         expected_error=expected_error(compiled.program),
     )
+
+
+def doubt_of(program: ProgramTime | None) -> str:
+    """Why a program's simulated time may be wrong by any factor; empty where it is sound."""
+    return unsure(program) if program is not None else ""
 
 
 def too_fast(mine: Time, bound: Roofline) -> Failure | None:

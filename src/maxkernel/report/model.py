@@ -123,7 +123,7 @@ def build_report(run: RunFile, judge: Judge, prepared: Prepared, finish: Finish)
         tunables=evaluation.candidate.tunables if evaluation else {},
         candidates=lines,
         seconds=run.spent_seconds(),
-        notes=_notes(prepared, evaluation),
+        notes=_notes(prepared, evaluation, verdict.doubt if verdict else ""),
         models=model_use(run),
     )
 
@@ -186,8 +186,10 @@ def _line(
     )
 
 
-def _notes(prepared: Prepared, evaluation: Evaluation | None) -> tuple[str, ...]:
+def _notes(prepared: Prepared, evaluation: Evaluation | None, doubt: str) -> tuple[str, ...]:
     notes = list(prepared.info.warnings)
+    if doubt:
+        notes.append(f"NO CLAIM OF SPEED: a time depends on data that the clock lacks: {doubt}")
     if prepared.lint.holes:
         holes = describe_holes(prepared.lint)
         notes.append(f"WEAK TASK: its check can be passed without doing the work: {holes}")

@@ -31,5 +31,20 @@ def expected_error(program: ProgramTime) -> float:
     return error
 
 
+def unsure(program: ProgramTime) -> str:
+    """Why the time may be wrong by any factor; empty where nothing steering was assumed.
+
+    Tables of XLA's own gathers only give addresses, so zeros in them cost nothing; tables and
+    operands of kernels and of ragged products give trip counts.
+    """
+    kinds = {op.name: op.kind for op in program.ops}
+    for note in program.assumptions:
+        scope = note.partition(":")[0]
+        addresses = kinds.get(scope) == "xla" and "ragged" not in scope
+        if _steers(note) and not ("a table in scalar memory" in note and addresses):
+            return note
+    return ""
+
+
 def _steers(note: str) -> bool:
     return any(words in note for words in ("depends on data", "is unknown", "no matching copy"))

@@ -28,6 +28,7 @@ FailureKind = Literal[
     "crash",  # the candidate's process died or exited
     "output_spec",  # number, shape or dtype of outputs differ from the reference
     "no_pallas",  # no Pallas kernel contributes to the result
+    "decoy",  # Pallas does a crumb of the work and XLA the rest
     "callback",  # host callbacks or other forbidden primitives
     "constants",  # large constants baked into the program
     "interpret",  # a Pallas call left in interpret mode
@@ -152,4 +153,6 @@ class Verdict(msgspec.Struct, frozen=True):
     speedup: float | None
     """Baseline time / candidate time, within one provenance; None when refused."""
     faster: bool
-    """The speedup exceeds the expected error of the clock."""
+    """The speedup exceeds the expected error of the clock, and nothing steering was assumed."""
+    doubt: str = ""
+    """What the clock had to assume about data in either program, so that no claim is made."""
