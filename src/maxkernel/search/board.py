@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import heapq
+import math
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -11,11 +14,17 @@ from maxkernel.search.constants import Constants
 from maxkernel.search.graph import DesignGraph, Node
 from maxkernel.search.job import Job, JobResult, Ranked, Steer
 from maxkernel.search.memory import Lesson, expected, name_of_plan
-from maxkernel.search.options import Option, Scale, options_of
+from maxkernel.search.options import MOVE_INCUBATION, Option, Scale, options_of
 from maxkernel.types import Design, Intent, Move, Outcome, Plan, Tunable
 
 PLAN_EVERY = 8
 """Evaluations after which the planner may be asked again, with what was learned meanwhile."""
+
+FRONTIER = 256
+"""Nodes whose options a policy sees; what is worth less waits."""
+
+REFRESH = 64
+"""Decisions after which the frontier is chosen anew."""
 
 
 class Board:
@@ -28,6 +37,10 @@ class Board:
         self.constants: dict[int, Constants] = {}
         self.asked: set[int] = set()
         self.running: dict[int, Job] = {}
+        self.reserved = 0
+        """Evaluations that the jobs under way may still use."""
+        self.chains: Counter[int] = Counter()
+        """Jobs under way per chain (see `DesignGraph.chain`)."""
         self.plans_end = False
         """The planner has nothing more."""
         self.hints: list[str] = []
@@ -37,12 +50,9 @@ class Board:
         """Node of every plan and of every given source."""
         self._dirty: set[int] = set()
         self._options: dict[int, list[Option]] = {}
+        self._front: set[int] = set()
+        self._looks = 0
         self._next_id = 1
-
-    @property
-    def reserved(self) -> int:
-        """Evaluations that the jobs under way may still use."""
-        return sum(job.cost for job in self.running.values())
 
     @property
     def open(self) -> int:
@@ -50,7 +60,7 @@ class Board:
         return len(self._options)
 
     def options(self) -> list[Option]:
-        """Everything that could be done next, by node, then by kind."""
+        """What could be done next, by node, then by kind: of the most valuable nodes only."""
         for id in sorted(self._dirty):
             node = self.graph[id]
             found = options_of(
@@ -58,10 +68,15 @@ class Board:
             )
             if found:
                 self._options[id] = found
+                self._front.add(id)
             else:
                 self._options.pop(id, None)
+                self._front.discard(id)
         self._dirty.clear()
-        found = [o for id in sorted(self._options) for o in self._options[id]]
+        self._looks += 1
+        if len(self._front) > 2 * FRONTIER or self._looks % REFRESH == 0:
+            self._front = self._valuable()
+        found = [o for id in sorted(self._front) for o in self._options[id]]
         return [*found, *self._plan_option(found)]
 
     def start(self, job: Job) -> None:
@@ -69,12 +84,14 @@ class Board:
         if job.kind == "idle":
             return
         self.running[job.number] = job
+        self.reserved += job.cost
         if job.kind == "plan":
             self._planned_at = self.graph.evaluations
         if job.kind == "repair":
             self._intend_repair(job)
         if job.node:
             self.graph[job.node].active += 1
+            self.chains[self.graph.chain(job.node)] += 1
             if job.kind == "tune":
                 self.constants[job.node].start(job.tunables)
             if job.kind == "moves":
@@ -85,17 +102,24 @@ class Board:
         """Its result is in the graph."""
         if self.running.pop(job.number, None) is None:
             return
+        self.reserved -= job.cost
         if job.node:
             self.graph[job.node].active -= 1
+            self._leave(self.graph.chain(job.node))
             if job.kind == "tune":
                 self.constants[job.node].done(job.tunables)
             self.touch(job.node)
 
     def touch(self, id: int) -> None:
-        """A node changed: what could be done with it and around it is worked out again."""
+        """A node changed: what could be done with it and around it is worked out again.
+
+        What a child promises depends on its parents while it is incubated, not later.
+        """
         for node in self.graph.lineage(id):
             self._dirty.add(node.id)
-            self._dirty.update(node.children)
+            for child in node.children:
+                if self.graph[child].jobs < MOVE_INCUBATION:
+                    self._dirty.add(child)
 
     def steer(self, steer: Steer) -> None:
         """A person's word. A pin keeps a design in credit, a cut ends all that came of it, a
@@ -163,6 +187,11 @@ class Board:
         roots = [n for n in self.graph if not n.is_repair]
         return tuple(outcome(self.graph, n, self.scale) for n in roots if n.state != "planned")
 
+    def _leave(self, chain: int) -> None:
+        self.chains[chain] -= 1
+        if not self.chains[chain]:
+            del self.chains[chain]
+
     def _intent(self, id: int, move: Move, parents: tuple[int, ...]) -> Intent:
         tunables: dict[str, Tunable] = {}
         for parent in reversed(parents):
@@ -194,6 +223,13 @@ class Board:
         plan = self.graph[job.broken].intent.plan
         self.graph.add_intent(Intent(job.node, plan, move, (job.broken,)))
         self._next_id = max(self._next_id, job.node + 1)
+
+    def _valuable(self) -> set[int]:
+        """Nodes whose best option is worth most."""
+        best = self.scale.merit(self.graph.record) if self.graph.record else -math.inf
+        worth = {id: max(o.worth(best) for o in found) for id, found in self._options.items()}
+        pinned = {id for id, found in self._options.items() if found[0].pinned}
+        return pinned | set(heapq.nlargest(FRONTIER, worth, key=lambda id: (worth[id], -id)))
 
     def _plan_option(self, others: list[Option]) -> list[Option]:
         """Asking the planner again: at the start, when ideas run out, and every now and then."""

@@ -30,6 +30,12 @@ class Constants:
     pending: set[str] = field(default_factory=set[str])
     """Keys of assignments that are being judged."""
 
+    def __post_init__(self) -> None:
+        self._estimates = {self._key(r.tunables): r.estimate for r in reversed(self.ranked)}
+        self._favourites = {self._key(r.tunables): r for r in self.ranked}
+        self._seen: set[str] = set()
+        self._counted = 0
+
     def start(self, assignment: Assignment) -> None:
         """This assignment is being judged."""
         self.pending.add(self._key(assignment))
@@ -43,20 +49,28 @@ class Constants:
 
         The model's favourites and the neighbours of the best so far take turns.
         """
-        seen = {self._key(trial.tunables) for trial in node.trials} | self.pending
-        favourites = [r for r in self.ranked if self._key(r.tunables) not in seen]
-        near: list[Assignment] = []
-        if node.best is not None:
-            at = self._complete(node.best.tunables)
-            near = [a for a in neighbours(self.space, at) if self._key(a) not in seen]
+        self._count(node)
+        seen = self._seen | self.pending
+        favourite = next((r for key, r in self._favourites.items() if key not in seen), None)
         turn = len(node.trials) + len(self.pending)
         curiosity = CURIOSITY * FADING ** (_misses(node) + len(self.pending))
-        if near and (turn % 2 == 0 or not favourites):
-            return min(near, key=self._estimate_or_inf), curiosity
-        if favourites:
-            gain = TRUST * self._predicted(node, favourites[0])
-            return favourites[0].tunables, max(0.0, gain) + curiosity
+        if node.best is not None and (turn % 2 == 0 or favourite is None):
+            at = self._complete(node.best.tunables)
+            near = [a for a in neighbours(self.space, at) if self._key(a) not in seen]
+            if near:
+                return min(near, key=self._estimate_or_inf), curiosity
+        if favourite is not None:
+            gain = TRUST * self._predicted(node, favourite)
+            return favourite.tunables, max(0.0, gain) + curiosity
         return None
+
+    def _count(self, node: Node) -> None:
+        """Takes in the trials that are new since the last look; those that are settled go."""
+        for trial in node.trials[self._counted :]:
+            key = self._key(trial.tunables)
+            self._seen.add(key)
+            self._favourites.pop(key, None)
+        self._counted = len(node.trials)
 
     def _predicted(self, node: Node, pick: Ranked) -> float:
         """ln(estimate of the best so far / estimate of `pick`); 0 where it is not known."""
@@ -66,8 +80,7 @@ class Constants:
         return math.log(now / pick.estimate) if math.isfinite(now) and pick.estimate > 0 else 0.0
 
     def _estimate_or_inf(self, assignment: Assignment) -> float:
-        key = self._key(assignment)
-        return next((r.estimate for r in self.ranked if self._key(r.tunables) == key), math.inf)
+        return self._estimates.get(self._key(assignment), math.inf)
 
     def _complete(self, assignment: Assignment) -> Assignment:
         return {n: assignment.get(n, choices[0]) for n, choices in self.space.items()}

@@ -42,12 +42,11 @@ def _partners(board: Board, option: Option, mixes: bool) -> tuple[int, ...]:
 
     def suits(other: Node) -> bool:
         return (
-            other.best is not None
-            and not other.cut
+            not other.cut
             and other.id not in kin
             and other.intent.plan.family == node.intent.plan.family
             and (mixes or graph.chain(other.id) == option.chain)
         )
 
-    others = sorted((n for n in graph if suits(n)), key=lambda n: (n.seconds or 0.0, n.id))
-    return tuple(n.id for n in others[:MAX_PARTNERS])
+    others = [id for _, id in graph.leaders if suits(graph[id])]
+    return tuple(others[:MAX_PARTNERS])

@@ -18,7 +18,7 @@ from maxkernel.search.board import Board
 from maxkernel.search.context import Context
 from maxkernel.search.decision import job_of
 from maxkernel.search.inputs import inputs_of
-from maxkernel.search.job import CHOICE, RESULT, Job, JobResult
+from maxkernel.search.job import CHOICE, RESULT, Job, JobResult, Steer
 from maxkernel.search.memory import Lesson
 from maxkernel.search.options import Option, Scale
 from maxkernel.search.policies import Standing, get_policy
@@ -55,6 +55,7 @@ class Driver:
         self.board = Board(Scale(context.prepared.baseline.seconds), lessons)
         self.note = ""
         """Why an engineer had no answer, the last time one had none."""
+        self._shows = isinstance(context.progress, FrontierProgress)
         self._artifacts = Artifacts()
         self._ear = Ear(context.run)
         self._jobs: dict[int, Job] = {}
@@ -62,6 +63,7 @@ class Driver:
         self._stored: set[int] = set()
         self._inputs: dict[int, Inputs] = {}
         self._next = 0
+        self._words: tuple[Steer, ...] = ()
         self._queue: SimpleQueue[tuple[int, JobResult | BaseException]] = SimpleQueue()
         self._live = False
         self._idle = 0
@@ -83,6 +85,7 @@ class Driver:
     def _turn(self) -> list[Job]:
         """Applies what can be applied, decides what can be decided, and stores both at once."""
         width, starting = self._settings.width, list[Job]()
+        self._listen()
         with self._run.batch():
             while self._idle < width and (
                 self._next < width or self._next - width in self._arrived
@@ -106,21 +109,35 @@ class Driver:
                 self._artifacts.settle(evaluation.artifact)
         if job.kind == "repair":
             self._run.add_intent(self.board.graph[job.node].intent)
-        self._inputs[job.number] = inputs_of(self._run, self.board, job)
+        asks_planner = self._context.team.mover is None
+        self._inputs[job.number] = inputs_of(self._run, self.board, job, history=asks_planner)
 
     def _decide(self, number: int) -> Job:
         """The stored decision of that number, or a new one, stored."""
         key = f"{CHOICE}{number}"
-        job = self._run.recall(key, Job)
+        job = self._run.recall(key, Job) if not self._live else None
         if job is not None:
             self._ear.heard(len(job.steers))
             return job
-        job = self._choose(number) if self._live else self._adopt(number)
-        self._live = True
+        if self._live:
+            job = self._choose(number)
+        else:
+            self._live = True
+            self._listen()
+            job = self._adopt(number)
         self._run.remember(key, job)
         waits = job.kind == "idle" and not (job.steers or job.designs or job.judged)
         self._idle = self._idle + 1 if waits else 0
         return job
+
+    def _listen(self) -> None:
+        """Hears people's words, once nothing that is stored is left to repeat."""
+        if not self._live:
+            return
+        words, budget = self._ear.listen()
+        self._words += words
+        if budget is not None:
+            self._context.budget = budget
 
     def _adopt(self, number: int) -> Job:
         """The first new decision of a session takes in what another mode did in the meantime."""
@@ -128,10 +145,8 @@ class Driver:
         return job if job.designs or job.judged else self._choose(number)
 
     def _choose(self, number: int) -> Job:
-        steers, budget = self._ear.listen()
-        if budget is not None:
-            self._context.budget = budget
-        if steers:
+        if self._words:
+            steers, self._words = self._words, ()
             return Job(number, "idle", steers=steers)
         left = self._left()
         if left < 1 or self._ends() is not None:
@@ -149,14 +164,9 @@ class Driver:
     def _favoured(self, number: int, options: list[Option], left: int) -> Option | None:
         """The policy's choice; every other decision goes to what people pinned."""
         pinned = [o for o in options if o.pinned] if number % 2 else []
-        running: dict[int, int] = {}
-        for job in self.board.running.values():
-            if job.node:
-                chain = self.board.graph.chain(job.node)
-                running[chain] = running.get(chain, 0) + 1
         record = self.board.graph.record
         best = self.board.scale.merit(record) if record is not None else float("-inf")
-        standing = Standing(best, number, left, running)
+        standing = Standing(best, number, left, self.board.chains)
         rng = Random(f"{self._settings.seed}/{number}")
         return self._policy.choose(pinned or options, standing, rng)
 
@@ -165,7 +175,8 @@ class Driver:
         if job.kind == "idle":
             self._arrived[job.number] = JobResult()
         else:
-            result = self._run.recall(f"{RESULT}{job.number}", JobResult)
+            key = f"{RESULT}{job.number}"
+            result = self._run.recall(key, JobResult) if not self._live else None
             if result is None:
                 return False
             self._arrived[job.number] = result
@@ -226,7 +237,7 @@ class Driver:
 
     def _show(self) -> None:
         progress, board = self._context.progress, self.board
-        if isinstance(progress, FrontierProgress):
+        if self._shows and isinstance(progress, FrontierProgress):
             progress.frontier(board.open, len(board.running), board.graph.evaluations)
 
     def _left(self) -> int:

@@ -21,6 +21,9 @@ REPAIR = "repair"
 GAIN = 0.005
 """Smallest relative fall of the best time that counts as progress."""
 
+LEADERS = 32
+"""Accepted designs that are kept in order of time."""
+
 
 class Trial(msgspec.Struct, frozen=True):
     """One assignment of a design's constants, and its fate."""
@@ -109,6 +112,8 @@ class DesignGraph:
         self.evaluations = 0
         self.gained_at = 0
         """Evaluations when the best time last fell by more than GAIN."""
+        self.leaders: list[tuple[float, int]] = []
+        """(seconds, id) of the best accepted designs, LEADERS at most, the fastest first."""
         self._owners: dict[str, int] = {}
 
     def __getitem__(self, id: int) -> Node:
@@ -174,11 +179,16 @@ class DesignGraph:
         node.trials.append(trial)
         if seconds is not None and (node.seconds is None or seconds < node.seconds):
             node.best = trial
+            self._lead(seconds, design)
         if seconds is not None and (self.record is None or seconds < self.record):
             if self.record is None or seconds < self.record * (1 - GAIN):
                 self.gained_at = self.evaluations
             self.best, self.record = node, seconds
         return trial
+
+    def _lead(self, seconds: float, id: int) -> None:
+        others = [pair for pair in self.leaders if pair[1] != id]
+        self.leaders = sorted([*others, (seconds, id)])[:LEADERS]
 
     def count_job(self, id: int) -> None:
         """Counts a finished job for a node and all that it came from."""

@@ -12,8 +12,9 @@ from maxkernel.store import RunFile
 from maxkernel.types import Evaluation, Intent, Outcome, Plan
 
 
-def inputs_of(run: RunFile, board: Board, job: Job) -> Inputs:
-    """The inputs of a job that has just begun."""
+def inputs_of(run: RunFile, board: Board, job: Job, *, history: bool) -> Inputs:
+    """The inputs of a job that has just begun; `history`: also for moves, which cost a look at
+    the whole graph."""
     match job.kind:
         case "plan":
             return Inputs(history=(*board.history(), *_said("", board.hints)))
@@ -29,7 +30,7 @@ def inputs_of(run: RunFile, board: Board, job: Job) -> Inputs:
                 design=run.design(job.node),
                 evaluation=_best(run, node),
                 partners=tuple(p for p in partners if p is not None),
-                history=_lineage(board, node),
+                history=_lineage(board, node) if history else (),
             )
         case "rank" | "tune":
             return Inputs(design=run.design(job.node))

@@ -131,21 +131,17 @@ def _judge(
     """Captures, and goes on only when the program is new; a misfit is not compiled when tuning."""
     found = design if new else None
     digest = candidate.digest
-    known = context.run.evaluation(digest)
-    if known is not None:
-        return JobResult(found, known, digest, limit=_limit(context, known))
     context.progress.stage("capture", design.id)
     captured = context.judge.capture(context.prepared, candidate)[0]
     if isinstance(captured, Failure):
         refused = context.judge.evaluate(context.prepared, candidate, captured=captured)
         return JobResult(found, refused, digest)
-    if artifacts.settled(captured.digest):
-        return JobResult(found, None, digest, same_as=captured.digest)
+    program = captured.digest
+    if artifacts.settled(program):
+        return JobResult(found, None, digest, same_as=program)
     if not new and not fits(captured.facts, context.prepared.target):
         return JobResult(found, None, digest, misfit=True)
-    evaluation = artifacts.once(
-        captured.digest, lambda: _evaluate(context, design, candidate, captured)
-    )
+    evaluation = artifacts.once(program, lambda: _evaluate(context, design, candidate, captured))
     if evaluation.candidate != candidate:
         evaluation = _for(evaluation, candidate)
     return JobResult(found, evaluation, digest, limit=_limit(context, evaluation))
@@ -190,12 +186,12 @@ def _rank(context: Context, job: Job, design: Design) -> JobResult:
     seen: set[str] = set()
     ranked: list[Ranked] = []
     for candidate, found in zip(candidates, context.capture(candidates), strict=True):
-        if isinstance(found, Failure) or found.digest in seen:
+        if isinstance(found, Failure) or (program := found.digest) in seen:
             continue
-        seen.add(found.digest)
+        seen.add(program)
         if fits(found.facts, prepared.target):
             seconds = estimate(found.facts, prepared.info, prepared.target)
-            ranked.append(Ranked(candidate.tunables, seconds, found.digest))
+            ranked.append(Ranked(candidate.tunables, seconds, program))
     ranked.sort(key=lambda r: r.estimate)
     return JobResult(space=space, ranked=tuple(ranked))
 

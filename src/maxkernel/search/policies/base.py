@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Protocol
-
-import msgspec
 
 from maxkernel.search.options import Option
 
 
-class Standing(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Standing:
     """How a search stands when a policy is asked."""
 
     best: float
@@ -20,7 +20,7 @@ class Standing(msgspec.Struct, frozen=True):
     """Decisions so far."""
     left: int
     """Evaluations that are neither spent nor reserved."""
-    running: dict[int, int]
+    running: Mapping[int, int]
     """Jobs under way per chain (see `Option.chain`)."""
 
 
