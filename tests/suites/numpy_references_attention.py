@@ -70,7 +70,7 @@ def mla(x, w_q_down, w_q_up, w_kv_down, w_k_up, w_v_up, w_out):
     return out
 
 
-def paged(q, k_pages, v_pages, kv_lens, page_indices, cu_q_lens):
+def paged(q, k_pages, v_pages, kv_lens, page_indices):
     out = np.empty_like(q)
     heads, kv_heads, page = q.shape[1], k_pages.shape[2], k_pages.shape[1]
     for s, length in enumerate(kv_lens):
@@ -79,15 +79,14 @@ def paged(q, k_pages, v_pages, kv_lens, page_indices, cu_q_lens):
         for h in range(heads):
             g = h // (heads // kv_heads)
             k, v = k_pages[:, :, g][at], v_pages[:, :, g][at]
-            query = q[cu_q_lens[s], h][None]
-            out[s, h] = attend(query, k, v, q.shape[2] ** -0.5, last_key=[length - 1])
+            out[s, h] = attend(q[s, h][None], k, v, q.shape[2] ** -0.5, last_key=[length - 1])
     return out
 
 
-def ragged_paged(q, kv_pages, kv_lens, page_indices, cu_q_lens, num_seqs):
+def ragged_paged(q, kv_pages, kv_lens, page_indices, cu_q_lens):
     out = np.zeros_like(q)
     heads, kv_heads = q.shape[1], kv_pages.shape[2] // 2
-    for s in range(num_seqs[0]):
+    for s in np.flatnonzero(kv_lens):
         first, end, length = cu_q_lens[s], cu_q_lens[s + 1], kv_lens[s]
         kv = np.concatenate(kv_pages[page_indices[s]])[:length]
         last_key = length - (end - first) + np.arange(end - first)

@@ -21,10 +21,6 @@ def causal(q, k, v):
     return heads_first(q, k, v, q.shape[-1] ** -0.5)
 
 
-def paged_decode(q, k_pages, v_pages, lengths, table):
-    return paged(q, k_pages, v_pages, lengths, table, np.arange(len(q) + 1))
-
-
 def root_mean_square(t, eps):
     return np.sqrt((t**2).mean(-1, keepdims=True) + eps)
 
@@ -139,7 +135,7 @@ def selective_scan(x, dt, a_log, b, c, d):
 
 REFERENCES = {
     "w01": causal,
-    "w02": paged_decode,
+    "w02": paged,
     "w03": ragged_paged,
     "w04": norm_rope,
     "w05": soft_cap,

@@ -110,14 +110,13 @@ def test_check_size_has_the_same_form(name: str, edition: str) -> None:
 def test_hardened_inputs_differ_by_key(name: str) -> None:
     task = module("jaxbench", name)
     first, second = draw(task.check_inputs, 1), draw(task.check_inputs, 2)
-    fixed = {"6p": {5}, "7p": {5}}.get(name, set())
     for position, (a, b) in enumerate(zip(first, second, strict=True)):
-        assert np.array_equal(a, b) == (position in fixed), f"input {position}"
+        assert not np.array_equal(a, b) or a.size == 1, f"input {position}"
 
 
 def test_paged_lengths_cover_the_edges() -> None:
     for seed in range(3):
-        *_, lens, table, _ = draw(module("jaxbench", "6p").check_inputs, seed)
+        *_, lens, table = draw(module("jaxbench", "6p").check_inputs, seed)
         assert {1, 512} <= set(np.asarray(lens).tolist())
         assert any(n % 16 == 0 for n in np.asarray(lens)[np.asarray(lens) < 512])
         assert sorted(np.ravel(table).tolist()) == list(range(256))
@@ -125,16 +124,15 @@ def test_paged_lengths_cover_the_edges() -> None:
 
 def test_ragged_lengths_are_consistent() -> None:
     for seed in range(3):
-        *_, lens, _, ends, active = map(
-            np.asarray, draw(module("jaxbench", "7p").check_inputs, seed)
-        )
-        counts = np.diff(ends)
-        assert active[0] == 10
-        assert (counts[:10] > 0).all()
-        assert not counts[10:].any()
-        assert ends[-1] <= 256
-        assert (lens[:10] >= counts[:10]).all()
+        *_, lens, _, ends = map(np.asarray, draw(module("jaxbench", "7p").check_inputs, seed))
+        counts = np.diff(ends)[: np.count_nonzero(lens)]
+        assert len(counts) in (9, 10)
+        assert (counts > 0).all()
+        assert (lens[: len(counts)] >= counts).all()
         assert (lens <= 256).all()
+        assert not lens[len(counts) :].any()
+        assert ends[len(counts)] <= 256
+        assert (ends[len(counts) + 1 :] == 256).all()
 
 
 def test_group_sizes_are_ragged() -> None:

@@ -17,17 +17,19 @@ TOLERANCE = {"atol": 1e-2, "rtol": 1e-2}
 Q_STD, KV_STD = (2.5, 1.0) if EDITION == "hardened" else (1.0, 0.02)
 
 
-def reference(q, k_pages, v_pages, kv_lens, page_indices, cu_q_lens):
+def reference(q, k_pages, v_pages, kv_lens, page_indices, cu_q_lens=None):
     """q: (n, Hq, D); pages: (P, 16, Hkv, D); kv_lens: (n,); page_indices: (n, pages per sequence).
 
-    cu_q_lens: (n + 1,) is the prefix sum of query counts, all 1. Returns (n, Hq, D).
+    cu_q_lens: (n + 1,) is the prefix sum of query counts, all 1; the hardened edition has none.
+    Returns (n, Hq, D).
     """
     sequences, heads, width = q.shape
     kv_heads = k_pages.shape[2]
     context = page_indices.shape[1] * k_pages.shape[1]
     k = k_pages[page_indices].reshape(sequences, context, kv_heads, width)
     v = v_pages[page_indices].reshape(sequences, context, kv_heads, width)
-    q = q[cu_q_lens[:-1]].reshape(sequences, kv_heads, heads // kv_heads, width)
+    q = q if cu_q_lens is None else q[cu_q_lens[:-1]]
+    q = q.reshape(sequences, kv_heads, heads // kv_heads, width)
 
     scores = jnp.einsum("sgrd,spgd->sgrp", q, k) * width**-0.5
     valid = jnp.arange(context) < kv_lens[:, None]
@@ -51,14 +53,16 @@ def draw(key, sequences, heads, kv_heads, width, page, pages):
     if EDITION == "hardened":
         table = jax.random.permutation(k_table, table)
         lens = ragged_lengths(k_lens, sequences, page, pages)
-    return (
+    made = (
         normal(k_q, (sequences, heads, width), Q_STD),
         normal(k_k, pool, KV_STD),
         normal(k_v, pool, KV_STD),
         lens,
         table.reshape(sequences, pages),
-        jnp.arange(sequences + 1, dtype=jnp.int32),
     )
+    if EDITION == "hardened":
+        return made
+    return *made, jnp.arange(sequences + 1, dtype=jnp.int32)
 
 
 def ragged_lengths(key, sequences, page, pages):

@@ -8,7 +8,9 @@ positions <= kv_lens - n + t. Scores and softmax are float32, p is rounded to bf
 unused tokens are 0. Full size: 4096 tokens, 64 slots of 256 pages, 64 query and 8 key/value heads
 of 128.
 
-The published edition has one fixed list of lengths; the hardened one draws them from the key.
+Entries of cu_q_lens past the active slots mean nothing. The published edition has one fixed list of
+lengths; the hardened one draws them, and the number of active slots, from the key: slots without
+context are not active, and num_seqs is left out.
 """
 
 import jax
@@ -21,11 +23,11 @@ TOLERANCE = {"atol": 2e-3, "rtol": 1e-2}
 BLOCK = 32
 
 
-def reference(q, kv_pages, kv_lens, page_indices, cu_q_lens, num_seqs):
+def reference(q, kv_pages, kv_lens, page_indices, cu_q_lens, num_seqs=None):
     """q: (T, Hq, D); kv_pages: (P, page, 2 Hkv, D); kv_lens: (slots,); page_indices: (slots, n).
 
-    cu_q_lens: (slots + 1,); num_seqs: (1,). Returns (T, Hq, D). Works through blocks of 32 query
-    tokens; a slot of n tokens has ceil(n / 32) of them.
+    cu_q_lens: (slots + 1,); num_seqs: (1,), the slots with a context. Returns (T, Hq, D). Works
+    through blocks of 32 query tokens; a slot of n tokens has ceil(n / 32) of them.
     """
     tokens, heads, width = q.shape
     slots = kv_lens.shape[0]
@@ -33,7 +35,8 @@ def reference(q, kv_pages, kv_lens, page_indices, cu_q_lens, num_seqs):
     context = page_indices.shape[1] * kv_pages.shape[1]
 
     start = cu_q_lens[:-1]
-    counts = jnp.where(jnp.arange(slots) < num_seqs, cu_q_lens[1:] - start, 0)
+    active = kv_lens > 0 if num_seqs is None else jnp.arange(slots) < num_seqs
+    counts = jnp.where(active, cu_q_lens[1:] - start, 0)
     blocks = (counts + BLOCK - 1) // BLOCK
     last_block = jnp.cumsum(blocks)
     first_block = last_block - blocks
@@ -88,31 +91,35 @@ def draw(key, lengths, tokens, slots, heads, kv_heads, width, pages, page=16):
     total, decodes, prefills = slots
     k_q, k_kv, k_table = jax.random.split(key, 3)
     kv_lens, counts = lengths(k_table, tokens, decodes, prefills, page, pages)
-    ends = jnp.cumsum(jnp.pad(counts, (0, total - decodes - prefills)))
+    ends = jnp.where(counts > 0, jnp.cumsum(counts), tokens)
+    ends = jnp.pad(ends, (0, total - decodes - prefills), constant_values=tokens)
     table = jax.random.permutation(k_table, jnp.arange(total * pages, dtype=jnp.int32))
-    return (
+    made = (
         normal(k_q, (tokens, heads, width)),
         normal(k_kv, (total * pages, page, 2 * kv_heads, width)),
         jnp.pad(kv_lens, (0, total - decodes - prefills)),
         table.reshape(total, pages),
         jnp.pad(ends, (1, 0)).astype(jnp.int32),
-        jnp.array([decodes + prefills], jnp.int32),
     )
+    return made if EDITION == "hardened" else (*made, jnp.array([decodes + prefills], jnp.int32))
 
 
 def draw_lengths(key, tokens, decodes, prefills, page, pages):
     """Contexts and query counts; among the decodes 1, a whole number of pages and a full context.
 
-    Chunks are at least half the size at which the token buffer would be full.
+    Chunks are at least half the size at which the token buffer would be full; the last one may be
+    missing.
     """
-    k_decode, k_whole, k_chunk, k_before = jax.random.split(key, 4)
+    k_decode, k_whole, k_chunk, k_before, k_last = jax.random.split(key, 5)
     context = page * pages
     decode_lens = jax.random.randint(k_decode, (decodes,), 1, context + 1, jnp.int32)
     whole = page * jax.random.randint(k_whole, (), 1, pages, jnp.int32)
     decode_lens = decode_lens.at[0].set(1).at[1].set(whole).at[2].set(context)
     longest = (tokens - decodes) // prefills
     chunks = jax.random.randint(k_chunk, (prefills,), longest // 2, longest + 1, jnp.int32)
+    chunks = chunks.at[-1].multiply(jax.random.bernoulli(k_last).astype(jnp.int32))
     before = jax.random.randint(k_before, (prefills,), 0, context - longest + 1, jnp.int32)
+    before = jnp.where(chunks > 0, before, 0)
     counts = jnp.concatenate([jnp.ones(decodes, jnp.int32), chunks])
     return jnp.concatenate([decode_lens, before + chunks]), counts
 

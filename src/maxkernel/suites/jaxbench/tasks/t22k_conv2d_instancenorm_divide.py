@@ -4,7 +4,8 @@ c = conv(x, w) + conv_bias (3x3, stride 1, no padding); every image's channel is
 own pixels (biased variance, eps 1e-5), scaled and shifted, and halved. Full size: x (128, 64, 128,
 128) to (128, 128, 126, 126).
 
-As published, scale and shift are ones and zeros; the hardened edition draws them.
+As published, scale and shift are ones and zeros; the hardened edition draws them. The convolution's
+bias cancels in the normalisation: the hardened edition makes it the constant 0.
 """
 
 import jax
@@ -24,7 +25,7 @@ def reference(x, w, conv_bias, scale, shift):
 
     Returns (n, Cout, H - 2, W - 2).
     """
-    c = conv2d(x, w) + conv_bias[:, None, None]
+    c = conv2d(x, w) + jnp.reshape(conv_bias, (-1, 1, 1))
     mean = jnp.mean(c, axis=(2, 3), keepdims=True)
     var = jnp.var(c, axis=(2, 3), keepdims=True)
     normalised = (c - mean) / jnp.sqrt(var + EPS)
@@ -48,11 +49,11 @@ def check_inputs(key):
 
 def draw(key, images, side, channels=64, filters=128):
     k_w, k_cb = jax.random.split(second_seed(key, 0xBADC0DE))
-    w_std, b_std = ((9 * channels) ** -0.5, 0.5) if EDITION == "hardened" else (0.02, 0.02)
+    hardened = EDITION == "hardened"
     return (
         activations(key, (images, channels, side, side)),
-        normal(k_w, (filters, channels, 3, 3), w_std),
-        normal(k_cb, (filters,), b_std),
+        normal(k_w, (filters, channels, 3, 3), (9 * channels) ** -0.5 if hardened else 0.02),
+        0.0 if hardened else normal(k_cb, (filters,), 0.02),
         *affine(key, filters),
     )
 

@@ -5,7 +5,8 @@ plus a bias per output channel. Layer norm over the last spatial axis (its 64 po
 variance, eps 1e-5; scale and shift run along width), GELU in its tanh form, times 1. Full size:
 x (32, 32, 16, 32, 32) to (32, 64, 32, 64, 64).
 
-As published, bias and shift are zeros and scale is ones; the hardened edition draws them.
+As published, bias and shift are zeros and scale is ones. The hardened edition draws scale and
+shift; the bias cancels in the layer norm and becomes the constant 0.
 """
 
 import jax
@@ -25,7 +26,7 @@ def reference(x, w, conv_bias, scale, shift):
 
     Returns (n, Cout, 2 D, 2 H, 2 W).
     """
-    c = conv_transpose3d(x, w) + conv_bias[:, None, None, None]
+    c = conv_transpose3d(x, w) + jnp.reshape(conv_bias, (-1, 1, 1, 1))
     centred = c - jnp.mean(c, axis=-1, keepdims=True)
     var = jnp.mean(centred * centred, axis=-1, keepdims=True)
     y = centred / jnp.sqrt(var + EPS) * scale + shift
@@ -54,15 +55,11 @@ def check_inputs(key):
 
 def draw(key, count, depth, height, width=32, channels=32, filters=64):
     k_x, k_w = jax.random.split(key)
-    conv_bias = jnp.zeros(filters, DTYPE)
-    w_std = 1.0
-    if EDITION == "hardened":
-        conv_bias = normal(jax.random.fold_in(key, 102), (filters,), 0.1)
-        w_std = (8 * channels) ** -0.5
+    hardened = EDITION == "hardened"
     return (
         activations(k_x, (count, channels, depth, height, width)),
-        normal(k_w, (channels, filters, 4, 4, 4), w_std),
-        conv_bias,
+        normal(k_w, (channels, filters, 4, 4, 4), (8 * channels) ** -0.5 if hardened else 1.0),
+        0.0 if hardened else jnp.zeros(filters, DTYPE),
         *affine(key, 2 * width),
     )
 

@@ -37,7 +37,7 @@ def draw(key, m, k, n):
     k_w, k_b, k_shift = jax.random.split(second_seed(key, 42), 3)
     x = activations(key, (m, k))
     if EDITION == "hardened":
-        k_scale, k_mean, k_var = jax.random.split(jax.random.fold_in(key, 101), 3)
+        k_scale, k_mean, k_var, k_factor = jax.random.split(jax.random.fold_in(key, 101), 4)
         return (
             x,
             normal(k_w, (k, n), 3.0 / k**0.5),
@@ -46,7 +46,7 @@ def draw(key, m, k, n):
             normal(k_shift, (n,), 0.25),
             normal(k_mean, (n,), 0.25),
             jax.random.uniform(k_var, (n,), minval=0.5, maxval=2.0).astype(DTYPE),
-            jnp.full(1, 1.25, DTYPE),
+            jax.random.uniform(k_factor, (1,), minval=1.0, maxval=1.5).astype(DTYPE),
         )
     w = normal(k_w, (k, n), 0.02 * (8192 / k) ** 0.5)
     b, shift = normal(k_b, (n,), 0.02), normal(k_shift, (n,), 0.02)

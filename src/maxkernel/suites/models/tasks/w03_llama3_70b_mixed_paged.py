@@ -1,7 +1,8 @@
 """w03: one serving step of Llama-3.1-70B: decodes and prefill chunks over a paged cache.
 
 The token buffer holds the query tokens of the active slots back to back; slot i owns tokens
-ends[i] to ends[i+1]. Its context of kv_lens[i] positions ends with those tokens and lies in pages
+ends[i] to ends[i+1]. Slots without context are not active, and entries of `ends` past the active
+ones mean nothing. A context of kv_lens[i] positions ends with those tokens and lies in pages
 table[i] of 256 positions. In a page, head 2g is the key and head 2g + 1 the value of group g;
 query head h reads group h // 8. Token t of n attends to positions <= kv_lens - n + t. Softmax is
 float32. Rows of unused tokens are 0; unused table entries point at a spare page of large values.
@@ -17,11 +18,11 @@ TOLERANCE = {"atol": 7e-3, "rtol": 1e-2}
 BLOCK = 32
 
 
-def reference(q, kv_pages, kv_lens, table, ends, active):
+def reference(q, kv_pages, kv_lens, table, ends):
     """q: (T, Hq, D); kv_pages: (P, page, 2 Hkv, D); kv_lens: (slots,); table: (slots, pages).
 
-    ends: (slots + 1,); active: (1,). Returns (T, Hq, D). Works through blocks of 32 query tokens;
-    a slot of n tokens has ceil(n / 32) of them.
+    ends: (slots + 1,). Returns (T, Hq, D). Works through blocks of 32 query tokens; a slot of n
+    tokens has ceil(n / 32) of them.
     """
     tokens, heads, width = q.shape
     slots = kv_lens.shape[0]
@@ -29,7 +30,7 @@ def reference(q, kv_pages, kv_lens, table, ends, active):
     context = table.shape[1] * kv_pages.shape[1]
 
     start = ends[:-1]
-    counts = jnp.where(jnp.arange(slots) < active, ends[1:] - start, 0)
+    counts = jnp.where(kv_lens > 0, ends[1:] - start, 0)
     blocks = (counts + BLOCK - 1) // BLOCK
     last_block = jnp.cumsum(blocks)
     first_block = last_block - blocks
@@ -82,8 +83,7 @@ def draw(key, lengths, tokens, heads, kv_heads, width, page, pages):
         kv_pages.at[order[-1]].set(100.0),
         kv_lens,
         jnp.where(unused, order[-1], order[:used].reshape(slots, pages)),
-        jnp.pad(jnp.cumsum(counts), (1, 0)).astype(jnp.int32),
-        jnp.sum(counts > 0, keepdims=True, dtype=jnp.int32),
+        jnp.pad(jnp.where(counts > 0, jnp.cumsum(counts), tokens), (1, 0)).astype(jnp.int32),
     )
 
 

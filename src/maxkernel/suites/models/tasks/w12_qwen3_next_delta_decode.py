@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-TOLERANCE = {"atol": 5e-3, "rtol": 1e-2}
+TOLERANCE = {"atol": 5e-4, "rtol": 1e-3}
 
 
 def reference(q, k, v, a, b, a_log, dt_bias, state):
