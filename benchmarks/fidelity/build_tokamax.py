@@ -77,9 +77,10 @@ def _groups(desc: str) -> dict[str, int] | tuple[int, ...]:
         return groups if isinstance(groups, dict) else tuple(groups)
     start = re.search(r"groups=\[([\d, ]+),", desc)[1].replace(" ", "")
     for path in (Path(tokamax.__file__).parent / "data" / "autotuning").glob("*/*ragged_dot.json"):
-        found = re.search(rf'group_sizes\W+(\[{start},[\d,]*\])', path.read_text())
-        if found is not None:
-            return tuple(json.loads(found[1]))
+        for found in re.finditer(rf"group_sizes\W+(\[{start},[\d,]*\])", path.read_text()):
+            groups = tuple(json.loads(found[1]))
+            if sum(groups) == _array(desc, "lhs").shape[0]:
+                return groups
     raise ValueError(f"no such groups in tokamax's caches: {desc}")
 
 

@@ -55,7 +55,8 @@ def compile_row(row: Row, build) -> dict:
     sharding = SingleDeviceSharding(device)
     function, inputs = build(row)
     shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding) for a in inputs]
-    kind = AbstractDevice(device.device_kind, getattr(device, "num_cores", 1), "tpu")
+    facts = (device.device_kind, getattr(device, "num_cores", 1), "tpu")
+    kind = AbstractDevice(*facts[: len(AbstractDevice.__dataclass_fields__)])
     with use_abstract_mesh(AbstractMesh((), (), abstract_device=kind)):
         traced = jax.jit(function).trace(*shapes)
         start = time.perf_counter()

@@ -129,15 +129,17 @@ def test_guards_keep_the_old_or_the_given_value(tmp_path: Path) -> None:
     )
 
 
-def test_loop_values_are_assigned_together(tmp_path: Path) -> None:
+def test_a_bundle_reads_before_it_writes(tmp_path: Path) -> None:
+    """Two registers swap in one bundle, three times."""
     swap = (
         "%s1_s0 = smov 0  ;;  %s11_s1 = smov 5  ;;  %s12_s2 = smov 6",
-        "%s2_s0 = sphi %s1_s0, %s3_s0  ;;  %s21_s1 = sphi %s11_s1, %s22_s2  ;;  "
-        "%s22_s2 = sphi %s12_s2, %s21_s1  ;;  %s3_s0 = sadd.s32 1, %s2_s0 | Start region 9",
+        "%s2_s0 = sphi %s1_s0, %s3_s0  ;;  %s21_s1 = sphi %s11_s1, %s31_s1  ;;  "
+        "%s22_s2 = sphi %s12_s2, %s32_s2  ;;  %s3_s0 = sadd.s32 1, %s2_s0 | Start region 9",
+        "%s31_s1 = smov %s22_s2  ;;  %s32_s2 = smov %s21_s1",
         "%p4_p0 = scmp.ge.s32.totalorder %s3_s0, 3",
         "%5 = sbr.rel (!%p4_p0) target bundleno = 1 (0x1), region = 9",
         *SLOTS,
-        "%p9_p1 = scmp.eq.s32.totalorder %s21_s1, 5",
+        "%p9_p1 = scmp.eq.s32.totalorder %s31_s1, 6",
     )
     assert taken(tmp_path, *swap)
 
@@ -278,3 +280,19 @@ ENTRY %main (x: f32[8]) -> f32[8] {
     folder = folder_of(tmp_path, schedule(*calls, ""), hlo, one=one, three=three)
     times = {op.name: op.cycles for op in simulate(folder, V6E).ops}
     assert (times["one"], times["two"], times["three"]) == (20, 20, 30)
+
+
+def test_a_merge_takes_what_was_written_last(tmp_path: Path) -> None:
+    """A phi behind a skipped loop: its value comes from before the branch or from the loop."""
+    for skip, value in ((0, 3), (1, 7)):
+        setup = (
+            f"%p1_p1 = scmp.eq.s32.totalorder {skip}, 1  ;;  %s2_s0 = smov 7",
+            "%3 = sbr.rel (%p1_p1) target bundleno = 9 (0x9), region = 8",
+            *SLOTS,
+            "",
+            "",
+            "%s4_s0 = smov 3",
+            "%s5_s0 = sphi %s2_s0, %s4_s0 | Start region 8",
+            f"%p9_p1 = scmp.eq.s32.totalorder %s5_s0, {value}",
+        )
+        assert taken(tmp_path, *setup)

@@ -65,6 +65,7 @@ class Emitter:
         self._allocations: dict[str, int] = {}
         self._flags = flag_allocations(program)
         self._phis: dict[int, list[Instruction]] = {}
+        self._webs: dict[str, list[str]] = {}
         self._definitions: dict[str, Instruction] = {}
         self._copies = Copies(self._definitions)
         for index, bundle in enumerate(program.bundles):
@@ -72,8 +73,20 @@ class Emitter:
                 self._definitions.setdefault(item.result, item)
                 if item.op == "sphi" and item.result in facts.live:
                     self._phis.setdefault(index, []).append(item)
+                    self._join(item)
                 if item.op == "shalt.err":
                     self._copies.note_check(item.note)
+
+    def _join(self, phi: Instruction) -> None:
+        """Puts a phi and its operands into one web: the values of one register over time."""
+        names = [phi.result, *(item.name for item in phi.operands if isinstance(item, Register))]
+        web = list(dict.fromkeys(name for old in names for name in self._webs.get(old, [old])))
+        self._webs.update((name, web) for name in web)
+
+    def _web(self, name: str) -> str:
+        """The variable that holds what was last written to the web of a value; empty without."""
+        web = self._webs.get(name)
+        return f"w_{self._variable(web[0])}" if web else ""
 
     @property
     def allocations(self) -> int:
@@ -87,18 +100,9 @@ class Emitter:
             return "0"
         return self._value(block.guard)
 
-    def edge(self, target: int, backward: bool) -> list[str]:
-        """Assignments of the loop values that `target` begins with."""
-        phis = self._phis.get(target)
-        if not phis:
-            return []
-        left = ", ".join(self._variable(phi.result) for phi in phis)
-        right = ", ".join(self._value(phi.operands[1 if backward else 0]) for phi in phis)
-        return [f"{left} = {right}"]
-
     def bundle(self, at: int, offset: int) -> list[str]:
         """Lines for the live instructions of bundle `at`, `offset` cycles into its block."""
-        lines: list[str] = []
+        lines = self._merge(at)
         for item in self._program.bundles[at].instructions:
             if is_root(item):
                 lines += self._guarded(item, self._effect(item, at, offset))
@@ -107,6 +111,14 @@ class Emitter:
             elif not _known(item):
                 self.unknown[item.op] += 1
         return lines
+
+    def _merge(self, at: int) -> list[str]:
+        """Phis share a register with their operands: they take what was written to it last."""
+        phis = self._phis.get(at)
+        if not phis:
+            return []
+        left = ", ".join(self._variable(phi.result) for phi in phis)
+        return [f"{left} = {', '.join(self._web(phi.result) for phi in phis)}"]
 
     def _guarded(self, item: Instruction, lines: list[str]) -> list[str]:
         if item.guard is None or not lines:
@@ -121,6 +133,9 @@ class Emitter:
                 f"{self.name}: {item.op!r} feeds control flow or a copy, and is not known",
             )
         variable = self._variable(item.result)
+        web = self._web(item.result)
+        if web:
+            variable = f"{variable} = {web}"
         if item.guard is None:
             return [f"{variable} = {value}"]
         if item.otherwise is not None:

@@ -65,13 +65,10 @@ def _block_source(emitter: Emitter, block: Block, index: int, blocks: list[Block
     lines.append(f"t += {block.end - block.start}")
     number = {item.start: position for position, item in enumerate(blocks)}
     if block.target is not None:
-        taken = emitter.edge(block.target, block.backward)
-        if block.backward:
-            taken.append("burn()")
-        taken.append(f"pc = {number[block.target]}")
-        lines += [f"if {condition}:", *(f"    {line}" for line in [*taken, "continue"])]
+        lines += [f"if {condition}:", *(["    burn()"] if block.backward else [])]
+        lines += [f"    pc = {number[block.target]}", "    continue"]
     if block.end in number:
-        lines += [*emitter.edge(block.end, False), f"pc = {number[block.end]}", "continue"]
+        lines += [f"pc = {number[block.end]}", "continue"]
     else:
         lines.append("return t")
     return lines
@@ -82,7 +79,7 @@ def _function(emitter: Emitter, bodies: list[list[str]]) -> str:
         "def run(t, m, a, n):",
         "    smem = m.smem; load = smem.get; dma = m.dma; wait = m.wait; add = m.add",
         "    burn = m.burn; core = m.core; call = m.call",
-        *(f"    {name} = 0" for name in sorted(emitter.names)),
+        *(f"    {name} = w_{name} = 0" for name in sorted(emitter.names)),
         "    pc = 0",
         "    while True:",
         *(f"        {line}" for line in _dispatch(bodies, 0, len(bodies))),
