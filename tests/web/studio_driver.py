@@ -51,7 +51,9 @@ class Studio:
         self.process = place.start("serve", "--port", "0", "--tasks", tasks, *arguments)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line.startswith("studio: "), line
+        if not line.startswith("studio: "):
+            self.process.stdout.close()
+            raise AssertionError(f"no studio, but {line!r}; status {self.process.wait(30)}")
         self.address = line.removeprefix("studio: ").strip()
         """With the token where there is one."""
         self.port = int(self.address.split("/")[2].rpartition(":")[2])

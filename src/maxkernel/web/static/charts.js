@@ -194,12 +194,14 @@
     }
   }
 
+  const drawn = new WeakMap();
+
   async function refresh() {
     for (const figure of document.querySelectorAll("figure[data-source]")) {
       const answer = await fetch(figure.dataset.source);
       const text = answer.ok ? await answer.text() : "";
-      if (!text || text === figure.dataset.drawn) continue;
-      figure.dataset.drawn = text;
+      if (!text || text === drawn.get(figure)) continue;
+      drawn.set(figure, text);
       draw(figure, JSON.parse(text));
     }
   }

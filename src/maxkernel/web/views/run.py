@@ -12,6 +12,7 @@ from maxkernel.engineers.llm.calls import Call, calls_of, spent_by
 from maxkernel.judge import Prepared
 from maxkernel.modes.pair import PairSession, budget_of, speedup
 from maxkernel.search.reading import read_board
+from maxkernel.search.steer import EVENT
 from maxkernel.store import Event, RunFile
 from maxkernel.types import Budget, Time
 
@@ -119,20 +120,22 @@ def graph(client: PairSession) -> dict[str, object]:
     bench, found = client.state.bench, board.graph
     lineage = {n.id for n in found.lineage(found.best.id)} if found.best else set[int]()
     baseline = client.prepared.baseline.seconds if client.prepared else None
+    pinned, cut = _said(client.run, "pin"), _said(client.run, "cut")
+    gone = {below.id for id in cut if id in found.nodes for below in found.descendants(id)}
     nodes = [
         {
             "id": node.id,
             "parents": [p for p in node.intent.parents if p in found.nodes],
             "move": node.intent.move,
             "strategy": node.intent.plan.strategy,
-            "state": node.state,
+            "state": "cut" if node.id in gone else node.state,
             "kind": node.kind,
             "us": node.seconds * MICRO if node.seconds is not None else None,
             "speedup": baseline / node.seconds if baseline and node.seconds else None,
             "trials": len(node.trials),
             "best": found.best is node,
             "lineage": node.id in lineage,
-            "pinned": node.pinned,
+            "pinned": node.pinned or node.id in pinned,
             "written": node.written,
             "focus": bench.focus is not None and bench.focus.design == node.id,
             "accepted": bench.accepted is not None and bench.accepted.design == node.id,
@@ -140,6 +143,12 @@ def graph(client: PairSession) -> dict[str, object]:
         for node in found
     ]
     return {"nodes": nodes, "hints": board.hints}
+
+
+def _said(run: RunFile, action: str) -> set[int]:
+    """Designs that a person pinned or cut, whether or not a search has heard it yet."""
+    words = [event.body for event in run.events() if event.kind == EVENT]
+    return {int(body.get("node") or 0) for body in words if body.get("action") == action}
 
 
 @dataclass(frozen=True)
