@@ -15,7 +15,9 @@ from maxkernel.engineers.builtin.text import WIDTH
 
 ROWS = "rows"
 """Name of the slice of rows that the loop works on."""
-TAKEN = (ROWS, "chunk", "chunk_rows", "finish_rows", "i", "carry")
+COLS = "cols"
+"""Name of the slice of columns, where the loop has one."""
+TAKEN = (ROWS, COLS, *"chunk chunk_rows chunk_cols finish_rows tall wide start c carry".split())
 """Names that the loop uses itself."""
 
 
@@ -64,13 +66,31 @@ def _store(result: Store, value: Code) -> str:
 def loop(inner: Sequence[str], length: str, indent: int, step: str = "chunk_rows") -> list[str]:
     """A loop over chunks of `step` rows around statements; `length` is the block's height."""
     pad = " " * indent
-    slice_rows = f"{ROWS} = pl.ds(pl.multiple_of(i * {step}, {step}), {step})"
+    slice_rows = f"{ROWS} = pl.ds(pl.multiple_of(c * {step}, {step}), {step})"
     return [
         "",
-        f"{pad}def chunk(i, carry):",
+        f"{pad}def chunk(c, carry):",
         *(f"{pad}    {line}" for line in (slice_rows, *inner, "return carry")),
         "",
         f"{pad}jax.lax.fori_loop(0, {length} // {step}, chunk, 0)",
+    ]
+
+
+def tile_loop(inner: Sequence[str], ref: str) -> list[str]:
+    """A loop over chunks of rows and columns of the block that `ref` holds."""
+    return [
+        f"    tall = {ref}.shape[0] // chunk_rows",
+        f"    wide = {ref}.shape[1] // chunk_cols",
+        "",
+        "    def chunk(c, carry):",
+        f"        {ROWS} = pl.ds(pl.multiple_of(c % tall * chunk_rows, chunk_rows), chunk_rows)",
+        f"        {COLS} = slice(None)",
+        "        if wide > 1:",
+        "            start = pl.multiple_of(c // tall * chunk_cols, chunk_cols)",
+        f"            {COLS} = pl.ds(start, chunk_cols)",
+        *(f"        {line}" for line in (*inner, "return carry")),
+        "",
+        "    jax.lax.fori_loop(0, tall * wide, chunk, 0)",
     ]
 
 

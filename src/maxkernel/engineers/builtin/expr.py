@@ -168,8 +168,7 @@ class Scope:
         elif t.op == "add" and isinstance(value, float) and 0 < value < 0.01:
             right = self._epsilon(value)
         tight = level + 1 if level == _COMPARE else level
-        closed = level if t.op in ("add", "mul") and sign != "-" else level + 1
-        return Code(f"{left.at(tight)} {sign} {right.at(max(closed, tight))}", level)
+        return Code(f"{left.at(tight)} {sign} {right.at(level + 1)}", level)
 
     def _epsilon(self, value: float) -> Code:
         for name in ("EPS", "EPS_2", "EPS_3"):

@@ -51,13 +51,14 @@ class Module:
 def tunables_text(space: TunableSpace) -> str:
     """The `TUNABLES` literal."""
     items = [
-        f'"{name}": ({", ".join(_plain(c) for c in choices)}{"," if len(choices) == 1 else ""})'
+        f'"{name}": ({", ".join(plain(c) for c in choices)}{"," if len(choices) == 1 else ""})'
         for name, choices in space.items()
     ]
     return sequence(items, 0, "TUNABLES = ", "{}")
 
 
-def _plain(value: int | float | bool | str) -> str:
+def plain(value: int | float | bool | str) -> str:
+    """A tunable as Python text."""
     return f'"{value}"' if isinstance(value, str) else number(value)
 
 

@@ -169,7 +169,9 @@ class Accumulators:
                 assert s.shift is not None
                 gain, most = scope.names.new("gain"), scope.known[s.shift].text
                 scope.lines.append(f"{gain} = jnp.exp({self.refs[s.shift]}[rows, :] - {most})")
-                text = f"{text} * {gain}"
+                rescaled = scope.names.new("rescaled")
+                scope.lines.append(f"{rescaled} = {text} * {gain}")
+                text = rescaled
             name = {"amax": "jnp.max", "amin": "jnp.min"}.get(s.kind, "jnp.sum")
             scope.assign(s.term, self._scaled(scope, s, f"{name}({text}, axis=1, keepdims=True)"))
 

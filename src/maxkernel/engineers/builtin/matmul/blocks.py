@@ -16,18 +16,19 @@ from maxkernel.engineers.builtin.matmul.match import MatmulProgram
 from maxkernel.targets import Target, peak_rate
 from maxkernel.types import TunableSpace
 
-Strategy = Literal["depth", "accumulate", "rows", "running"]
+Strategy = Literal["depth", "accumulate", "rows", "pipelined", "running"]
 VMEM_SHARE = 0.88
 """Of VMEM that blocks and chunks may take; the rest is the compiler's."""
 MS = (128, 256, 512, 1024, 2048)
 NS: dict[Strategy, tuple[int, ...]] = {
-    "depth": (256, 512),
+    "depth": (256, 512, 1024),
     "accumulate": (512, 1024, 2048),
     "rows": (256, 512),
+    "pipelined": (256, 512),
     "running": (256, 512, 1024),
 }
 KS = (512, 1024, 2048)
-CHUNKS = (512, 256, 1024)
+CHUNKS = (512, 1024, 256)
 """Heights of the unrolled part of a block: 512 x 512 compiles in 3 s, 512 x 2048 in minutes."""
 FINISH_ROWS = (16, 32)
 MXU_SHARE = 0.955
@@ -43,6 +44,8 @@ class Blocks:
     m: int
     n: int
     k: int
+    gather: str
+    """Dtype of gathered rows; empty where none are."""
     seconds: float
     why: str
 
@@ -51,13 +54,21 @@ def rank(matmul: MatmulProgram, target: Target, strategy: Strategy) -> list[Bloc
     """Block sizes that fit in VMEM, the fastest by estimate first."""
     depth = matmul.sizes[3]
     found: list[Blocks] = []
-    for m, n, k in product(MS, NS[strategy], KS if strategy == "accumulate" else (depth,)):
-        if strategy in ("rows", "running"):
+    ks = KS if strategy == "accumulate" else (depth,)
+    for m, n, k, gather in product(MS, NS[strategy], ks, gathers(matmul, strategy)):
+        if strategy in ("rows", "pipelined", "running"):
             n = divisor(matmul.sizes[2], n)
-        fits = footprint(matmul, strategy, m, n, k) <= VMEM_SHARE * target.vmem_bytes
-        if fits and k <= depth:
-            found.append(_timed(matmul, target, strategy, m, n, k))
+        held = footprint(matmul, strategy, m, n, k, itemsize(gather))
+        if held <= VMEM_SHARE * target.vmem_bytes and k <= depth:
+            found.append(_timed(matmul, target, strategy, m, n, k, gather))
     return sorted(found, key=lambda b: b.seconds)
+
+
+def gathers(matmul: MatmulProgram, strategy: Strategy) -> tuple[str, ...]:
+    """Dtypes in which whole rows may gather: half the VMEM where the reference rounds as well."""
+    if strategy not in ("rows", "pipelined"):
+        return ("",)
+    return ("float32", "bfloat16") if matmul.dot.dtype == "bfloat16" else ("float32",)
 
 
 def tunables(ranked: list[Blocks], strategy: Strategy) -> TunableSpace:
@@ -69,10 +80,12 @@ def tunables(ranked: list[Blocks], strategy: Strategy) -> TunableSpace:
     }
     if strategy == "accumulate":
         space["block_k"] = tuple(dict.fromkeys(b.k for b in near))
-    wide = max(b.n for b in near) > 512
+    wide = max(b.n for b in near) > 512 and strategy != "depth"
     space["chunk_rows"] = (256, 512) if wide else CHUNKS
     if strategy == "rows":
         space["finish_rows"] = FINISH_ROWS
+    if ranked[0].gather:
+        space["gather_dtype"] = tuple(dict.fromkeys(b.gather for b in near))
     return space
 
 
@@ -85,19 +98,23 @@ def divisor(size: int, limit: int) -> int:
     return size
 
 
-def footprint(matmul: MatmulProgram, strategy: Strategy, m: int, n: int, k: int) -> float:
+def footprint(
+    matmul: MatmulProgram, strategy: Strategy, m: int, n: int, k: int, gather: int
+) -> float:
     """VMEM bytes: two buffers of every block, the scratch, and a chunk's float32 values."""
     columns = matmul.sizes[2]
     size = 2.0 * k * (m * side_bytes(matmul, "lhs") + n * side_bytes(matmul, "rhs"))
-    across = columns if strategy == "rows" else n
-    size += 2.0 * m * across * result_bytes(matmul)
-    chunk = 3 * 4 * min(m, CHUNKS[0]) * n
+    across = {"rows": m * columns, "pipelined": m * n}.get(strategy, m * n)
+    size += 2.0 * across * result_bytes(matmul)
+    chunk = 3 * 4 * min(m, CHUNKS[0]) * min(n, 512)
     if strategy == "accumulate":
         return size + 4 * m * n + chunk
     if strategy == "running":
         return size + 4 * 4 * 128 * m + chunk
     if strategy == "rows":
-        return size + 4 * m * columns + max(chunk, 6 * 4 * FINISH_ROWS[0] * columns)
+        return size + gather * m * columns + max(chunk, 6 * 4 * FINISH_ROWS[0] * columns)
+    if strategy == "pipelined":
+        return size + 2 * gather * m * columns + chunk + 6 * 4 * FINISH_ROWS[0] * columns
     return size + chunk
 
 
@@ -114,7 +131,7 @@ def result_bytes(matmul: MatmulProgram) -> int:
 
 
 def _timed(
-    matmul: MatmulProgram, target: Target, strategy: Strategy, m: int, n: int, k: int
+    matmul: MatmulProgram, target: Target, strategy: Strategy, m: int, n: int, k: int, gather: str
 ) -> Blocks:
     """max(arithmetic, traffic) + what does not overlap."""
     batch, rows, cols, depth = matmul.sizes
@@ -124,6 +141,7 @@ def _timed(
     moved += rows * cols * result_bytes(matmul)
     flops = 2.0 * rows_up * m * cols_up * n * depth
     share = ACCUMULATE_SHARE if strategy == "accumulate" else MXU_SHARE
+    share *= 0.98 if n < 512 else 1.0
     share *= n / (-(-n // target.mxu_size) * target.mxu_size)
     work = flops / (share * peak_rate(target, matmul.lhs.dtype))
     traffic = memory_seconds(moved, target)
@@ -140,4 +158,4 @@ def _timed(
         f"{work * 1e6:.0f} us of arithmetic, {traffic * 1e6:.0f} us of HBM traffic per batch,"
         f" {serial * 1e6:.0f} us of epilogue that does not overlap; bound by {limit}"
     )
-    return Blocks(m, n, k, seconds, why)
+    return Blocks(m, n, k, gather, seconds, why)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from maxkernel.engineers.builtin import chunks
 from maxkernel.engineers.builtin.expr import Code
@@ -15,7 +16,6 @@ from maxkernel.engineers.builtin.running import Accumulators, single_sweep, stat
 from maxkernel.engineers.builtin.text import Names, call, doc
 
 _TAKEN = (*chunks.TAKEN, "dot", "n", "step", "finish", "column_0", "columns", "block_n")
-_COLUMN_0 = "column_0 = pl.program_id(1) * block_n"
 
 
 def whole_depth(
@@ -24,16 +24,14 @@ def whole_depth(
     """No axis over k: whole products, and the epilogue in the same step."""
     refs = _refs(args, results)
     names = Names([*refs, *_TAKEN])
-    before, inner, product = product_code(matmul, args, names, module)
-    scope = epilogue_scope(matmul, "tile", args, names, module)
+    _, inner, product = product_code(matmul, args, names, module, cols=True)
+    scope = epilogue_scope(matmul, "tile", args, names, module, chunks.COLS)
     scope.known[matmul.term] = Code(names.new("product"))
-    outputs = _stores(matmul, results)
-    before += chunks.hoisted(scope, [o.term for o in outputs], frozenset(matmul.space.rows))
+    outputs = [replace(s, where=f"{chunks.ROWS}, {chunks.COLS}") for s in _stores(matmul, results)]
     inner += [f"{scope.known[matmul.term].text} = {product}", *chunks.stores(scope, outputs, 8)]
     lines = [
-        *_head(refs, ["chunk_rows"], "One block of the result, a few rows at a time."),
-        *_indented(before, 4),
-        *chunks.loop(inner, f"{results[0]}_ref.shape[0]", 4),
+        *_head(refs, ["chunk_rows", "chunk_cols"], "One block of the result, chunk by chunk."),
+        *chunks.tile_loop(inner, f"{results[0]}_ref"),
     ]
     return "\n".join(lines)
 
@@ -95,7 +93,7 @@ def whole_rows(
     before, inner, product = product_code(matmul, args, names, module)
     tile = epilogue_scope(matmul, "tile", args, names, module)
     tile.known[matmul.term] = Code(names.new("product"))
-    gather = [chunks.Store("wide_ref", cut, "float32", "rows, columns")]
+    gather = [chunks.Store("wide_ref", cut, "", "rows, columns")]
     moving = frozenset(matmul.space.rows)
     before += chunks.hoisted(tile, [cut], moving)
     inner += [f"{tile.known[matmul.term].text} = {product}", *chunks.stores(tile, gather, 8)]
@@ -103,22 +101,25 @@ def whole_rows(
     wide.known[cut] = Code(names.new("whole"))
     outputs = _stores(matmul, results)
     fixed = chunks.hoisted(wide, [o.term for o in outputs], moving)
-    rest = [f"{wide.known[cut].text} = wide_ref[rows, :]", *chunks.stores(wide, outputs, 12)]
+    rest = [
+        f"{wide.known[cut].text} = wide_ref[rows, :].astype(jnp.float32)",
+        *chunks.stores(wide, outputs, 12),
+    ]
     finish = chunks.loop(rest, f"{results[0]}_ref.shape[0]", 8, "finish_rows")
     axis = 2 if matmul.batch else 1
     lines = [
         *_head(
             refs,
-            ["chunk_rows", "finish_rows"],
+            ["chunk_rows", "finish_rows", "block_n"],
             "One block of columns; with the last one, the rest of the epilogue on whole rows.",
         ),
-        f"    block_n = wide_ref.shape[1] // pl.num_programs({axis})",
-        f"    columns = pl.ds(pl.multiple_of(pl.program_id({axis}) * block_n, block_n), block_n)",
-        *([f"    {_COLUMN_0}"] if _mentions([*before, *inner], "column_0") else []),
+        f"    i, j = pl.program_id({axis - 1}), pl.program_id({axis})",
+        f"    column_0 = serpentine(i, j, pl.num_programs({axis})) * block_n",
+        "    columns = pl.ds(pl.multiple_of(column_0, block_n), block_n)",
         *_indented(before, 4),
         *chunks.loop(inner, "wide_ref.shape[0]", 4),
         "",
-        f"    @pl.when(pl.program_id({axis}) == pl.num_programs({axis}) - 1)",
+        f"    @pl.when(j == pl.num_programs({axis}) - 1)",
         "    def finish():",
         *(["        n = wide_ref.shape[1]"] if _mentions([*fixed, *rest], "n") else []),
         *_indented(fixed, 8),
@@ -158,7 +159,7 @@ def running(
         *_head([*refs, *scratch], keywords, "Folds one block of columns into the statistics."),
         f"    j = pl.program_id({axis})",
         f"    lanes = {scratch[0]}.shape[1]",
-        *(["    column_0 = j * block_n"] if _mentions([*before, *inner], "column_0") else []),
+        *(_column_0(axis) if _mentions([*before, *inner], "column_0") else []),
         "",
         "    @pl.when(j == 0)",
         "    def start():",
@@ -172,6 +173,69 @@ def running(
         *chunks.loop(rest, height, 8)[1:],
     ]
     return "\n".join(lines), scratch
+
+
+def _column_0(axis: int) -> list[str]:
+    block = f"serpentine(pl.program_id({axis - 1}), j, pl.num_programs({axis}))"
+    return [f"    column_0 = {block} * block_n"]
+
+
+def pipelined(
+    matmul: MatmulProgram,
+    cut: int,
+    args: tuple[Argument, ...],
+    results: list[str],
+    module: Module,
+) -> str:
+    """As `whole_rows`, but slices of the last row of blocks are finished between the products of
+    the next one, so that matrix and vector units work at the same time."""
+    refs = [*_refs(args, results), "wide_ref"]
+    names = Names([*refs, *_TAKEN, "slot", "source", "turn", "gather", "drain", "j"])
+    _, inner, product = product_code(matmul, args, names, module)
+    tile = epilogue_scope(matmul, "tile", args, names, module)
+    tile.known[matmul.term] = Code(names.new("product"))
+    gather = [chunks.Store("wide_ref", cut, "", "slot, rows, columns")]
+    moving = frozenset(matmul.space.rows)
+    fixed = chunks.hoisted(tile, [cut], moving)
+    inner += [f"{tile.known[matmul.term].text} = {product}", *chunks.stores(tile, gather, 12)]
+    wide = epilogue_scope(matmul, "wide", args, names, module)
+    wide.known[cut] = Code(names.new("whole"))
+    rest = chunks.stores(wide, _stores(matmul, results), 8)
+    out = f"{results[0]}_ref"
+    lines = [
+        *_head(
+            refs,
+            ["chunk_rows", "slice_rows", "block_n", "blocks"],
+            "Gathers one block of columns while slices of the rows before are finished.",
+        ),
+        "    i, j = pl.program_id(0), pl.program_id(1)",
+        "    slot = i % 2",
+        "    column_0 = serpentine(i, j, pl.num_programs(1)) * block_n",
+        "    columns = pl.ds(pl.multiple_of(column_0, block_n), block_n)",
+        f"    turn = jnp.minimum(j, wide_ref.shape[1] // {out}.shape[0] - 1)",
+        *(["    n = wide_ref.shape[2]"] if _mentions(rest, "n") else []),
+        "",
+        "    def finish(c):",
+        "        rows = pl.ds(pl.multiple_of(c * slice_rows, slice_rows), slice_rows)",
+        f"        start = turn * {out}.shape[0] + c * slice_rows",
+        "        source = pl.ds(pl.multiple_of(start, slice_rows), slice_rows)",
+        f"        {wide.known[cut].text} = wide_ref[1 - slot, source, :].astype(jnp.float32)",
+        *_indented(rest, 8),
+        "",
+        "    @pl.when(i < blocks)",
+        "    def gather():",
+        *_indented(fixed, 8),
+        *chunks.loop(["finish(c)", *inner], "wide_ref.shape[1]", 8)[(0 if fixed else 1) :],
+        "",
+        "    @pl.when(i == blocks)",
+        "    def drain():",
+        "        def chunk(c, carry):",
+        "            finish(c)",
+        "            return carry",
+        "",
+        f"        jax.lax.fori_loop(0, {out}.shape[0] // slice_rows, chunk, 0)",
+    ]
+    return "\n".join(lines)
 
 
 def _refs(args: Sequence[Argument], results: Sequence[str]) -> list[str]:

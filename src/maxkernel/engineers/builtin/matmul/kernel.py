@@ -7,23 +7,16 @@ from dataclasses import dataclass
 
 from maxkernel.engineers.builtin.matmul.arguments import Argument, Where
 from maxkernel.engineers.builtin.matmul.match import MatmulProgram
-from maxkernel.engineers.builtin.module import Shapes
+from maxkernel.engineers.builtin.module import Shapes, plain
 from maxkernel.engineers.builtin.operands import Operand, Role, Space, as_block
-from maxkernel.engineers.builtin.text import call, doc, sequence
+from maxkernel.engineers.builtin.text import WIDTH, call, doc, sequence
 from maxkernel.types import TunableSpace
 
 TAKEN = (
-    "m n k b i j inner steps batch body block_m block_n block_k chunk_rows finish_rows k_step "
-    "divisor lanes".split()
+    "m n k g i j column done blocks steps turns batch body block_m block_n block_k chunk_rows "
+    "chunk_cols finish_rows slice_rows gather_dtype k_step divisor lanes serpentine".split()
 )
 """Names that `kernel` uses itself."""
-_BLOCK: dict[Where, tuple[tuple[str, str], tuple[str, str]]] = {
-    "lhs": (("block_m", "m"), ("block_k", "k")),
-    "rhs": (("block_n", "n"), ("block_k", "k")),
-    "tile": (("block_m", "m"), ("block_n", "n")),
-    "wide": (("block_m", "m"), ("n", "0")),
-}
-"""Per space: (block size, index) of its rows and of its columns."""
 _SIZES: dict[Where, tuple[str, str]] = {
     "lhs": ("m", "k"),
     "rhs": ("n", "k"),
@@ -39,21 +32,119 @@ DIVISOR = '''def divisor(size, limit):
     return size
 '''
 """Blocks that must divide: what lies behind the end of an array is garbage in a sum."""
+SLICE_HEIGHT = '''def slice_height(chunk_rows, steps):
+    """Rows to finish per chunk so that `steps` steps finish them all; divides the chunk."""
+    for height in range(16, chunk_rows, 16):
+        if chunk_rows % height == 0 and height * steps >= chunk_rows:
+            return height
+    return chunk_rows
+'''
+SERPENTINE = '''def serpentine(i, j, steps):
+    """Block of columns of a step: back and forth, so that at a turn it is at hand already."""
+    return jnp.where(i % 2 == 0, j, steps - 1 - j)
+'''
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Strategy of a call. `depth`: an innermost grid axis over k. `wide`: results span columns."""
+    """How a strategy walks: `column` and `done` are index expressions of the grid's (i, j).
 
-    depth: bool = False
-    wide: bool = False
-    running: bool = False
-    """Results are complete after the last block of columns."""
+    `blocks`: per space, ((block size, index) of its rows, (block size, index) of its columns).
+    `grid`: the grid's axes. `parallel`: which of them may run in any order.
+    """
+
+    blocks: dict[Where, tuple[tuple[str, str], tuple[str, str]]]
+    grid: tuple[str, ...]
+    parallel: tuple[bool, ...]
+    divides: bool
+    """Blocks of columns divide them."""
+    results: Where
+    """Whose blocks the results have."""
+    setup: tuple[str, ...] = ()
+    """Statements after the blocks are known."""
+    padded: bool = False
+    """Results come in whole blocks of rows, more than there are."""
 
     @property
-    def back_and_forth(self) -> bool:
-        """Whether the inner axis turns around, so that the block at a turn is used twice."""
-        return not (self.depth or self.wide or self.running)
+    def depth(self) -> bool:
+        """Whether the innermost grid axis runs over k."""
+        return len(self.grid) == 3
+
+
+_COLUMN = "serpentine(i, j, steps)"
+_LHS = (("block_m", "i"), ("k", "0"))
+_RHS = (("block_n", _COLUMN), ("k", "0"))
+_TILE = (("block_m", "i"), ("block_n", _COLUMN))
+_STEPS = "steps = pl.cdiv(n, block_n)"
+LAYOUTS: dict[str, Layout] = {
+    "depth": Layout(
+        blocks={"lhs": _LHS, "rhs": _RHS, "tile": _TILE},
+        grid=("pl.cdiv(m, block_m)", "steps"),
+        parallel=(True, True),
+        divides=False,
+        results="tile",
+        setup=("chunk_cols = divisor(block_n, CHUNK_COLS)", _STEPS),
+    ),
+    "accumulate": Layout(
+        blocks={
+            "lhs": (("block_m", "i"), ("block_k", "k_step")),
+            "rhs": (("block_n", "j"), ("block_k", "k_step")),
+            "tile": (("block_m", "i"), ("block_n", "j")),
+        },
+        grid=("pl.cdiv(m, block_m)", "pl.cdiv(n, block_n)", "k // block_k"),
+        parallel=(True, True, False),
+        divides=False,
+        results="tile",
+        setup=("block_k = divisor(k, block_k)",),
+    ),
+    "running": Layout(
+        blocks={"lhs": _LHS, "rhs": _RHS, "tile": _TILE},
+        grid=("pl.cdiv(m, block_m)", "steps"),
+        parallel=(True, False),
+        divides=True,
+        results="tile",
+        setup=(_STEPS, "lanes = 128 if block_n % 128 == 0 else 1"),
+    ),
+    "rows": Layout(
+        blocks={"lhs": _LHS, "rhs": _RHS, "tile": _TILE, "wide": (("block_m", "i"), ("n", "0"))},
+        grid=("pl.cdiv(m, block_m)", "steps"),
+        parallel=(True, False),
+        divides=True,
+        results="wide",
+        setup=(_STEPS,),
+    ),
+    "pipelined": Layout(
+        blocks={
+            "lhs": (("block_m", "jnp.minimum(i, blocks - 1)"), ("k", "0")),
+            "rhs": (("block_n", "column(i, j)"), ("k", "0")),
+            "tile": (("block_m", "jnp.minimum(i, blocks - 1)"), ("block_n", "column(i, j)")),
+            "wide": (("turn_rows", "done(i, j)"), ("n", "0")),
+        },
+        grid=("blocks + 1", "steps"),
+        parallel=(False, False),
+        divides=True,
+        results="wide",
+        setup=(
+            _STEPS,
+            "blocks = pl.cdiv(m, block_m)",
+            "slice_rows = slice_height(chunk_rows, steps)",
+            "turn_rows = slice_rows * (block_m // chunk_rows)",
+            "turns = block_m // turn_rows",
+            "",
+            "def column(i, j):",
+            '    """The last block of columns stays while the pipeline drains."""',
+            "    i, j = jnp.minimum(i, blocks - 1), jnp.where(i < blocks, j, steps - 1)",
+            "    return serpentine(i, j, steps)",
+            "",
+            "def done(i, j):",
+            '    """The slice of finished rows that a step writes; none in the first block."""',
+            "    turn = jnp.where(i > 0, jnp.minimum(j, turns - 1), 0)",
+            "    return jnp.maximum(i - 1, 0) * turns + turn",
+            "",
+        ),
+        padded=True,
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -78,69 +169,40 @@ class Call:
 
 def kernel_text(c: Call) -> str:
     """The function `kernel`."""
-    defaults = [f"{name}={choices[0]}" for name, choices in c.tunables.items()]
+    defaults = [f"{name}={plain(choices[0])}" for name, choices in c.tunables.items()]
     taken = [
         as_block(a.operand, _space(c, a.where), _SIZES[a.where], a.array, c.shapes) for a in c.args
     ]
     lines = [
         call("kernel", [*c.arguments, "*", *defaults], 0, "def ", ":"),
-        doc(_summary(c.layout), 4),
+        doc("Reads the sizes from the inputs' shapes and fits the blocks to them.", 4),
         *(f"    {line}" for line in _sizes(c)),
+        *(f"    {line}".rstrip() for line in c.layout.setup),
         *(f"    {line}" for lines, _ in taken for line in lines),
-        *(f"    {line}".rstrip() for line in _walk(c)),
         _call(c, [text for _, text in taken]),
+        *(f"    {name} = {name}[:m]" for name in c.results if c.layout.padded),
         *(f"    {line}" for line in c.after),
         f"    return {', '.join(c.returned)}",
     ]
     return "\n".join(lines)
 
 
-def _summary(layout: Layout) -> str:
-    if layout.depth:
-        return "Blocks of rows, of columns, and k innermost."
-    return "Rows of blocks in the outer axis: the left block stays while the right ones pass."
-
-
 def _sizes(c: Call) -> list[str]:
-    """Statements that read the problem's sizes from the inputs and fit the blocks to them."""
     matmul, dim = c.matmul, c.shapes.dim
-    lines = [
+    return [
         *([f"batch = {dim(matmul.batch)}"] if matmul.batch else []),
         f"m = {dim(matmul.lhs.rows)}",
         f"n = {dim(matmul.rhs.rows)}",
         f"k = {dim(matmul.contract)}",
         "chunk_rows = min(chunk_rows, block_m, pl.cdiv(m, 32) * 32)",
         "block_m = min(block_m, pl.cdiv(m, chunk_rows) * chunk_rows)",
-        "block_n = min(block_n, n)"
-        if c.layout.back_and_forth or c.layout.depth
-        else "block_n = divisor(n, block_n)",
-    ]
-    if c.layout.running:
-        lines.append("lanes = 128 if block_n % 128 == 0 else 1")
-    if c.layout.depth:
-        lines.append("block_k = divisor(k, block_k)")
-    return lines
-
-
-def _walk(c: Call) -> list[str]:
-    if not c.layout.back_and_forth:
-        return []
-    return [
-        "steps = pl.cdiv(n, block_n)",
-        "",
-        "def inner(i, j):",
-        '    """Back and forth: the block at a turn is at hand already."""',
-        "    return jnp.where(i % 2 == 0, j, steps - 1 - j)",
-        "",
+        "block_n = divisor(n, block_n)" if c.layout.divides else "block_n = min(block_n, n)",
     ]
 
 
 def _call(c: Call, taken: Sequence[str]) -> str:
-    grid = ["pl.cdiv(m, block_m)", "steps" if c.layout.back_and_forth else "pl.cdiv(n, block_n)"]
-    meaning = ['"parallel"', '"arbitrary"' if c.layout.wide or c.layout.running else '"parallel"']
-    if c.layout.depth:
-        grid.append("k // block_k")
-        meaning.append('"arbitrary"')
+    grid = list(c.layout.grid)
+    meaning = ['"parallel"' if free else '"arbitrary"' for free in c.layout.parallel]
     if c.matmul.batch:
         grid.insert(0, "batch")
         meaning.insert(0, '"parallel"')
@@ -149,10 +211,10 @@ def _call(c: Call, taken: Sequence[str]) -> str:
     types = [_out_type(c, r.dtype, r.role) for r in c.matmul.results]
     single = len(c.results) == 1
     pieces = [
-        f"functools.partial(body, {', '.join(c.bound)})",
+        call("functools.partial", ["body", *c.bound], 8),
         sequence(grid, 8, "grid=", "()"),
         sequence(specs, 8, "in_specs="),
-        f"out_specs={outs[0]}" if single else sequence(outs, 8, "out_specs="),
+        _assigned("out_specs", outs[0]) if single else sequence(outs, 8, "out_specs="),
         f"out_shape={types[0]}" if single else sequence(types, 8, "out_shape="),
     ]
     if c.scratch:
@@ -170,14 +232,13 @@ def _space(c: Call, where: Where) -> Space:
 
 def _out_spec(c: Call, role: Role) -> str:
     use = c.args[0].operand.use
-    where: Where = "wide" if c.layout.wide else "tile"
-    return _spec(c, Operand(-1, use, role, False, bool(c.matmul.batch)), where)
+    return _spec(c, Operand(-1, use, role, False, bool(c.matmul.batch)), c.layout.results)
 
 
 def _spec(c: Call, operand: Operand, where: Where) -> str:
     if operand.role == "scalar":
         return "pl.BlockSpec(memory_space=pltpu.SMEM)"
-    first, second = _BLOCK[where]
+    first, second = c.layout.blocks[where]
     parts = [
         first if operand.role in ("full", "row") else ("1", "0"),
         second if operand.role in ("full", "col") else ("1", "0"),
@@ -185,25 +246,25 @@ def _spec(c: Call, operand: Operand, where: Where) -> str:
     if operand.flipped:
         parts.reverse()
     if c.matmul.batch:
-        parts.insert(0, ("None", "b" if operand.batched else "0"))
-    depth = c.layout.depth
-    index_of = {
-        "m": "i",
-        "n": "inner(i, j)" if c.layout.back_and_forth else "j",
-        "k": "k_step" if depth else "0",
-    }
-    block = ", ".join("k" if size == "block_k" and not depth else size for size, _ in parts)
-    index = ", ".join(index_of.get(name, name) for _, name in parts)
-    return f"pl.BlockSpec(({block}), {_lambda(c)}: ({index}))"
+        parts.insert(0, ("None", "g" if operand.batched else "0"))
+    shape = ", ".join(size for size, _ in parts)
+    index = ", ".join(index for _, index in parts)
+    axes = [*(["g"] if c.matmul.batch else []), "i", "j", *(["k_step"] if c.layout.depth else [])]
+    return f"pl.BlockSpec(({shape}), lambda {', '.join(axes)}: ({index}))"
 
 
-def _lambda(c: Call) -> str:
-    batch, depth = ["b"] if c.matmul.batch else [], ["k_step"] if c.layout.depth else []
-    return f"lambda {', '.join([*batch, 'i', 'j', *depth])}"
+def _assigned(name: str, spec: str) -> str:
+    """`name=spec`, its arguments on a line of their own where it is too long."""
+    line = f"{name}={spec}"
+    if len(line) + 9 <= WIDTH:
+        return line
+    function, arguments = spec[:-1].split("(", 1)
+    return f"{name}={function}(\n            {arguments}\n        )"
 
 
 def _out_type(c: Call, dtype: str, role: Role) -> str:
     batch = "batch, " if c.matmul.batch else ""
-    shape = f"({batch}m, {'n' if role == 'full' else '1'})"
+    height = "blocks * block_m" if c.layout.padded else "m"
+    shape = f"({batch}{height}, {'n' if role == 'full' else '1'})"
     same = next((a.array for a in c.args if a.operand.use.dtype == dtype), None)
     return f"jax.ShapeDtypeStruct({shape}, {f'{same}.dtype' if same else f'jnp.{dtype}'})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from maxkernel.engineers.builtin.axes import Dim, Unsupported
 from maxkernel.engineers.builtin.operands import Operand, Space, flat, place
@@ -141,10 +141,14 @@ def _side(
     full = [o for o in operands if o.role == "full"]
     if not full or len({o.flipped for o in full}) > 1:
         raise Unsupported("an operand of the product is computed from arrays that lie crosswise")
+    flipped = full[0].flipped
+    operands = tuple(
+        replace(o, flipped=flipped) if o.role in ("row", "col") else o for o in operands
+    )
     plain = program[term].op == "input"
     source = full[0].use.dtype
     narrow = source if plain and _same_product(source, dtype) else dtype
-    return Side(term, space, operands, narrow, full[0].flipped, plain)
+    return Side(term, space, operands, narrow, flipped, plain)
 
 
 def _same_product(source: str, wanted: str) -> bool:

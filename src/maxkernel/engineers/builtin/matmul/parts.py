@@ -40,13 +40,21 @@ def define_dot(matmul: MatmulProgram, module: Module) -> None:
 
 
 def product_code(
-    matmul: MatmulProgram, args: tuple[Argument, ...], names: Names, module: Module
+    matmul: MatmulProgram,
+    args: tuple[Argument, ...],
+    names: Names,
+    module: Module,
+    cols: bool = False,
 ) -> tuple[list[str], list[str], str]:
-    """(statements before the loop, statements per chunk, the product of a chunk of rows)."""
+    """(statements before the loop, statements per chunk, the product of a chunk).
+
+    A chunk is some rows, with `cols` also some columns, of a block of the result.
+    """
     define_dot(matmul, module)
-    lhs_where = ":, rows" if matmul.lhs.flipped else "rows, :"
-    before, rhs = _side(matmul, matmul.rhs, "rhs", args, names, module, "...")
-    inner, lhs = _side(matmul, matmul.lhs, "lhs", args, names, module, lhs_where)
+    before, rhs = _side(matmul, matmul.rhs, "rhs", args, names, module, "cols" if cols else "")
+    inner, lhs = _side(matmul, matmul.lhs, "lhs", args, names, module, "rows")
+    if cols:
+        before, inner = [], [*before, *inner]
     return before, inner, f"dot({lhs}, {rhs})"
 
 
@@ -57,11 +65,12 @@ def _side(
     args: tuple[Argument, ...],
     names: Names,
     module: Module,
-    full: str,
+    cut: str,
 ) -> tuple[list[str], str]:
-    """(statements, expression) for one side's block; `full` slices the Ref of a full input."""
+    """(statements, expression) for one side's block; `cut` names a slice of the side's rows."""
     by_term = {a.operand.term: a for a in args if a.where == where}
-    slices = {"full": full, "row": "rows, :" if full != "..." else "...", "col": "..."}
+    full = (f":, {cut}" if side.flipped else f"{cut}, :") if cut else "..."
+    slices = {"full": full, "row": full, "col": "..."}
 
     def load(term: int) -> Code:
         argument = by_term[term]
@@ -87,6 +96,7 @@ def epilogue_scope(
     args: tuple[Argument, ...],
     names: Names,
     module: Module,
+    cols: str = ":",
 ) -> Scope:
     """A scope over chunks of rows of the result: of one block (`tile`) or whole (`wide`)."""
     by_term = {a.operand.term: a for a in args if a.where == where}
@@ -97,8 +107,9 @@ def epilogue_scope(
         if operand.role == "scalar":
             return Code(f"{argument.ref}[0, 0]")
         if operand.flipped:
-            return chunks.loaded(f"{argument.ref}[:, rows].T", operand.use.dtype)
-        slices = "..." if operand.role == "col" else "rows, :"
+            return chunks.loaded(f"{argument.ref}[{cols}, rows].T", operand.use.dtype)
+        slices = {"full": f"rows, {cols}", "row": "rows, :", "col": f":, {cols}"}[operand.role]
+        slices = "..." if slices == ":, :" else slices
         return chunks.loaded(f"{argument.ref}[{slices}]", operand.use.dtype)
 
     space = (matmul.space.rows, matmul.space.cols)

@@ -7,7 +7,15 @@ from maxkernel.engineers.builtin.glue import finish
 from maxkernel.engineers.builtin.matmul import bodies
 from maxkernel.engineers.builtin.matmul.arguments import arguments
 from maxkernel.engineers.builtin.matmul.blocks import Strategy, rank, tunables
-from maxkernel.engineers.builtin.matmul.kernel import DIVISOR, TAKEN, Call, Layout, kernel_text
+from maxkernel.engineers.builtin.matmul.kernel import (
+    DIVISOR,
+    LAYOUTS,
+    SERPENTINE,
+    SLICE_HEIGHT,
+    TAKEN,
+    Call,
+    kernel_text,
+)
 from maxkernel.engineers.builtin.matmul.match import MatmulProgram, match
 from maxkernel.engineers.builtin.module import Module, Shapes, array_names, parameters
 from maxkernel.engineers.builtin.running import is_statistic, statistics
@@ -20,11 +28,13 @@ NAMES: dict[Strategy, str] = {
     "depth": "whole-k blocks, no accumulator, epilogue in the same step",
     "accumulate": "k innermost, accumulator in VMEM, epilogue with the last step",
     "rows": "whole rows gather in VMEM, then their epilogue",
+    "pipelined": "whole rows gather in VMEM while those before them are finished",
     "running": "running statistics of rows while the columns pass",
 }
 _STORIES: dict[Strategy, str] = {
     "depth": "Blocks of whole k: no accumulator, and the epilogue overlaps the product.",
     "accumulate": "Partial products add up in an accumulator; the epilogue joins the last one.",
+    "pipelined": "The epilogue of whole rows runs between the products of the next rows.",
     "running": "Rows' statistics fold in block after block; the product is never stored.",
     "rows": "All columns of some rows gather in VMEM, so statistics of whole rows cost no traffic.",
 }
@@ -57,7 +67,8 @@ def applicable(matmul: MatmulProgram) -> list[Strategy]:
     if not found:
         return ["depth", "accumulate"]
     per_row = all(r.role == "row" for r in matmul.results)
-    return ["running", "rows"] if per_row and all(s.level == 1 for s in found) else ["rows"]
+    whole: list[Strategy] = ["rows"] if matmul.batch else ["pipelined", "rows"]
+    return ["running", *whole] if per_row and all(s.level == 1 for s in found) else whole
 
 
 def cut_of(matmul: MatmulProgram) -> int:
@@ -99,21 +110,25 @@ def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> s
     module = Module("Matrix product with fused epilogue.", _STORIES[strategy], space)
     roots = [r.term for r in matmul.results]
     bound, scratch = ["chunk_rows=chunk_rows"], list[str]()
-    if strategy == "rows":
+    if strategy in ("rows", "pipelined"):
         cut = cut_of(matmul)
         tile = program.reach([cut], stop=lambda t: t == matmul.term)
         wide = program.reach(roots, stop=lambda t: t == cut)
         args = arguments(matmul, arrays, tile, wide)
-        text = bodies.whole_rows(matmul, cut, args, results, module)
-        bound.append("finish_rows=finish_rows")
-        scratch.append("pltpu.VMEM((block_m, n), jnp.float32)")
-        module.helpers.add(DIVISOR)
+        if strategy == "rows":
+            text = bodies.whole_rows(matmul, cut, args, results, module)
+            bound += ["finish_rows=finish_rows", "block_n=block_n"]
+            scratch.append("pltpu.VMEM((block_m, n), gather_dtype)")
+        else:
+            text = bodies.pipelined(matmul, cut, args, results, module)
+            bound += ["slice_rows=slice_rows", "block_n=block_n", "blocks=blocks"]
+            scratch.append("pltpu.VMEM((2, block_m, n), gather_dtype)")
+            module.helpers.add(SLICE_HEIGHT)
     elif strategy == "running":
         args = arguments(matmul, arrays, matmul.epilogue)
         text, kept = bodies.running(matmul, args, results, module)
         bound += ["block_n=block_n", "n=n"]
         scratch += ["pltpu.VMEM((block_m, lanes), jnp.float32)" for _ in kept]
-        module.helpers.add(DIVISOR)
     else:
         args = arguments(matmul, arrays, matmul.epilogue)
         body = bodies.whole_depth if strategy == "depth" else bodies.accumulated
@@ -122,7 +137,12 @@ def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> s
             kind = "int32" if matmul.dot.dtype == "int32" else "float32"
             bound.append("steps=k // block_k")
             scratch.append(f"pltpu.VMEM((block_m, block_n), jnp.{kind})")
-            module.helpers.add(DIVISOR)
+        else:
+            bound.append("chunk_cols=chunk_cols")
+            module.constants["CHUNK_COLS"] = ("512", "of a block: enough for the matrix unit")
+    module.helpers.add(DIVISOR)
+    if strategy != "accumulate":
+        module.helpers.add(SERPENTINE)
     limit = int(target.vmem_bytes * 0.94) >> 20
     module.constants["VMEM_LIMIT_BYTES"] = (
         f"{limit} * 2**20",
@@ -140,9 +160,7 @@ def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> s
         arguments=parameter_names,
         args=args,
         results=results,
-        layout=Layout(
-            depth=strategy == "accumulate", wide=strategy == "rows", running=strategy == "running"
-        ),
+        layout=LAYOUTS[strategy],
         tunables=space,
         bound=bound,
         scratch=scratch,
