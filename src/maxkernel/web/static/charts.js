@@ -5,6 +5,9 @@
   const format = d3.format(".3~g");
   const micro = (us) => (us >= 1000 ? `${format(us / 1000)} ms` : `${format(us)} us`);
 
+  // Pictures are drawn at the size at which they are shown, so that their text stays readable.
+  const room = (figure) => Math.max(300, Math.min(900, figure.clientWidth || 640));
+
   function canvas(figure, width, height, label) {
     d3.select(figure).selectAll("svg, .legend").remove();
     return d3.select(figure).insert("svg", "figcaption")
@@ -24,7 +27,7 @@
   }
 
   function curve(figure, data) {
-    const width = 640, height = 300, left = 64, right = 16, top = 16, bottom = 34;
+    const width = room(figure), height = 300, left = 64, right = 16, top = 16, bottom = 34;
     const svg = canvas(figure, width, height, "Best time so far");
     const known = data.points.filter((p) => p.us !== null);
     const values = known.map((p) => p.us).concat([data.baseline, data.bound].filter((v) => v));
@@ -51,7 +54,7 @@
     }
     for (const p of data.points.filter((q) => q.us === null)) {
       const cx = x(p.n), cy = height - bottom - 8;
-      svg.append("path").attr("class", "refused").attr("d", `M${cx - 4},${cy - 4}l8,8m0,-8l-8,8`)
+      svg.append("path").attr("class", "refusal").attr("d", `M${cx - 4},${cy - 4}l8,8m0,-8l-8,8`)
         .append("title").text(`${p.n}: design ${p.design} refused, ${p.fate}`);
     }
     svg.append("path").attr("class", "best-line").attr("d", d3.line()
@@ -88,8 +91,9 @@
     const rows = nodes.length ? d3.max(nodes, (n) => n.row) + 1 : 1;
     const depths = nodes.length ? d3.max(nodes, (n) => n.depth) + 1 : 1;
     const stepX = Math.max(120, Math.min(200, 640 / depths)), stepY = 58;
-    const width = Math.max(640, depths * stepX + 60), height = rows * stepY + 30;
+    const width = Math.max(room(figure), depths * stepX + 60), height = rows * stepY + 30;
     const svg = canvas(figure, width, height, "Design graph");
+    if (width > room(figure)) svg.style("width", `${width}px`);
     if (!nodes.length) {
       svg.append("text").attr("class", "soft").attr("x", width / 2).attr("y", height / 2)
         .attr("text-anchor", "middle").text("no designs yet");
@@ -120,7 +124,7 @@
   }
 
   function ladder(figure, data) {
-    const rungs = data.rungs, width = 480, row = 34, left = 110, right = 90;
+    const rungs = data.rungs, width = room(figure), row = 34, left = 110, right = 90;
     const svg = canvas(figure, width, rungs.length * row + 8, "Times side by side");
     const x = d3.scaleLinear([0, d3.max(rungs, (r) => r.us)], [0, width - left - right]);
     const line = svg.selectAll("g").data(rungs).join("g").attr("transform", (r, i) => `translate(0,${i * row + 4})`);
@@ -131,7 +135,8 @@
   }
 
   function timeline(figure, data) {
-    const width = 640, row = 30, left = 185, right = 70;
+    const width = room(figure), row = 30, left = width < 480 ? 110 : 185, right = 70;
+    const letters = Math.floor(left / 6.8);
     const rows = [];
     for (const op of data.ops) {
       rows.push({ ...op, name: op.calls > 1 ? `${op.name} x${op.calls}` : op.name });
@@ -146,10 +151,10 @@
     const svg = canvas(figure, width, rows.length * row + 30, "Time line");
     const x = d3.scaleLinear([0, data.us], [left, width - right]);
     svg.append("g").attr("class", "axis soft").attr("transform", `translate(0,${rows.length * row + 4})`)
-      .call(d3.axisBottom(x).ticks(5).tickFormat(micro));
+      .call(d3.axisBottom(x).ticks(width < 480 ? 3 : 5).tickFormat(micro));
     const line = svg.selectAll(".op").data(rows).join("g").attr("class", "op").attr("transform", (r, i) => `translate(0,${i * row})`);
     line.append("text").attr("class", (r) => (r.part ? "soft" : "")).attr("x", left - 8).attr("y", 18).attr("text-anchor", "end")
-      .text((r) => (r.name.length > 27 ? `${r.name.slice(0, 26)}...` : r.name));
+      .text((r) => (r.name.length > letters ? `${r.name.slice(0, letters - 2)}...` : r.name));
     const wide = (us) => Math.max(us > 0 ? 1 : 0, x(us) - x(0));
     line.append("rect").attr("class", (r) => ({ kernel: "work", xla: "xla-op", glue: "glue" })[r.kind])
       .attr("x", (r) => x(r.start)).attr("y", 6).attr("height", 17).attr("width", (r) => wide(r.us - r.stall));
@@ -162,7 +167,7 @@
   }
 
   function roofline(figure, data) {
-    const width = 480, height = 300, left = 70, right = 20, top = 16, bottom = 38;
+    const width = room(figure), height = 300, left = 70, right = 20, top = 16, bottom = 38;
     const svg = canvas(figure, width, height, "Roofline");
     const ridge = data.peak / data.bandwidth;
     const xs = data.points.map((p) => p.x).concat([ridge]);
@@ -184,13 +189,24 @@
 
   const kinds = { curve, graph, ladder, timeline, roofline };
 
+  const shown = new WeakMap();
+
   function draw(figure, data) {
+    shown.set(figure, { data, width: figure.clientWidth });
     kinds[figure.dataset.picture](figure, data);
   }
+
+  const watcher = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      const last = shown.get(target);
+      if (last && target.clientWidth && last.width !== target.clientWidth) draw(target, last.data);
+    }
+  });
 
   function drawAll() {
     for (const figure of document.querySelectorAll("figure[data-picture]")) {
       draw(figure, JSON.parse(figure.querySelector("script").textContent));
+      watcher.observe(figure);
     }
   }
 
