@@ -60,9 +60,7 @@ def evaluate(row: Row, archive: Path) -> Result:
         target = TARGETS[row.target]
         program = simulate(Path(folder), target, operands=operands)
     size = facts["argument_bytes"] + facts["output_bytes"]
-    roofline = max(
-        operations(row) / peak_rate(target, "bfloat16"), size / target.hbm_bandwidth
-    )
+    roofline = max(operations(row) / peak_rate(target, "bfloat16"), size / target.hbm_bandwidth)
     estimate = facts["xla_cycles"] / target.clock_hz if not facts["kernels"] else None
     return Result(row, program, roofline, estimate or None)
 
@@ -100,6 +98,7 @@ def summary(title: str, results: list[Result], estimate: Callable[[Result], floa
 
 def spearman(mine: tuple[float, ...], true: tuple[float, ...]) -> float:
     """Rank correlation, without correction for ties."""
+
     def ranks(values: tuple[float, ...]) -> list[int]:
         order = sorted(range(len(values)), key=values.__getitem__)
         return sorted(range(len(values)), key=order.__getitem__)

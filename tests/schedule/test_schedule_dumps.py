@@ -169,3 +169,11 @@ def test_a_damaged_dump_is_a_typed_failure(tmp_path: Path) -> None:
     with pytest.raises(ScheduleError, match=r"matmul\.1") as caught:
         simulate(tmp_path, TARGETS["v6e"])
     assert caught.value.kind == "missing"
+
+
+def test_tables_of_a_kernel_with_another_name_go_by_order(run) -> None:
+    """jax's paged attention is named after the function around it, not after its kernel."""
+    known = {"body_of_the_kernel": [{0: ScalarOperand((), "int32", (20,))}]}
+    program = run("v6e-dynamic_grid", known)
+    assert program.assumptions == ()
+    assert traffic(program) == pytest.approx((10, 10), rel=0.01)

@@ -60,16 +60,27 @@ def _place(number: int, shape: tuple[int, ...], tiles: Sequence[tuple[int, ...]]
     return place
 
 
-def table_for(operands: Operands, name: str, earlier: Sequence[str]) -> Mapping[int, ScalarOperand]:
-    """The operands of HLO op `name`, after the ops `earlier` of the program; empty if unknown."""
-    for key, number in (
-        (name, 0),
-        (stem(name), sum(stem(other) == stem(name) for other in earlier)),
-    ):
-        tables = operands.get(key)
-        if tables:
-            return tables[min(number, len(tables) - 1)]
-    return {}
+def assign(operands: Operands, kernels: Sequence[str]) -> dict[str, Mapping[int, ScalarOperand]]:
+    """The operands of each kernel of a program, given its HLO names in program order.
+
+    A name (or its stem) that is a key takes that key's next entry, or its only one. What is left is
+    matched by order: some kernels are named after the function around them.
+    """
+    taken: dict[str, int] = {}
+    found: dict[str, Mapping[int, ScalarOperand]] = {}
+    strangers: list[str] = []
+    for name in kernels:
+        key = next((key for key in (name, stem(name)) if operands.get(key)), None)
+        if key is None:
+            strangers.append(name)
+            continue
+        tables = operands[key]
+        number = taken.get(key, 0)
+        taken[key] = number + 1
+        found[name] = tables[min(number, len(tables) - 1)]
+    left = [table for key, tables in operands.items() if key not in taken for table in tables]
+    found.update(zip(strangers, left, strict=False))
+    return found
 
 
 def stem(name: str) -> str:

@@ -10,7 +10,7 @@ from maxkernel.schedule.emit import SPACING, Context
 from maxkernel.schedule.folder import Dump
 from maxkernel.schedule.machine import Activity, Machine
 from maxkernel.schedule.opcodes import COUNTED
-from maxkernel.schedule.operands import Operands, ScalarOperand, table_for, words
+from maxkernel.schedule.operands import Operands, ScalarOperand, assign, words
 from maxkernel.schedule.problem import ScheduleError
 from maxkernel.schedule.text import Program, parse_program
 from maxkernel.schedule.translate import Executable, translate
@@ -75,7 +75,7 @@ class Core:
         self.machine.call = self._call
         self.ops: dict[str, OpRun] = {}
         self.cycles = 0.0
-        self._operands = operands
+        self._operands = assign(operands, library.kernels())
         self._next_operand = _OPERAND_BASE
 
     def run(self) -> None:
@@ -133,7 +133,7 @@ class Core:
 
     def _given(self, name: str, operands: tuple[int, ...]) -> tuple[int, ...]:
         """The operands of a call, with known tables put where the kernel will read them."""
-        known = table_for(self._operands, name, self.library.order_before(name))
+        known = self._operands.get(name, {})
         self._note_unknown(name, known)
         given = list(operands)
         for index, operand in known.items():
@@ -185,9 +185,9 @@ class Library:
         """The HLO name behind the call number `index` of the top-level program."""
         return self._names[index]
 
-    def order_before(self, name: str) -> list[str]:
-        """HLO names called before `name` in the text of the top-level program, each once."""
-        return list(dict.fromkeys(self._names[: self._names.index(name)]))
+    def kernels(self) -> list[str]:
+        """HLO names of the Pallas kernels, in the order of the top-level program, each once."""
+        return [name for name in dict.fromkeys(self._names) if self.dump.hlo.is_kernel(name)]
 
     def executable(self, name: str) -> Executable | None:
         """The program of an HLO op; None for ops without one (allocations, trace glue)."""
