@@ -15,6 +15,12 @@ from maxkernel.engineers.builtin.module import Module
 from maxkernel.engineers.builtin.running import Accumulators, single_sweep, statistics
 from maxkernel.engineers.builtin.text import Names, call, doc
 
+_COLUMNS = (
+    "    columns = slice(None)",
+    "    if block_n < wide_ref.shape[-1]:",
+    "        columns = pl.ds(pl.multiple_of(column_0, block_n), block_n)",
+)
+"""A lone block may have any width; only several need to be aligned."""
 _TAKEN = (*chunks.TAKEN, "dot", "n", "step", "finish", "column_0", "columns", "block_n")
 
 
@@ -115,7 +121,7 @@ def whole_rows(
         ),
         f"    i, j = pl.program_id({axis - 1}), pl.program_id({axis})",
         f"    column_0 = serpentine(i, j, pl.num_programs({axis})) * block_n",
-        "    columns = pl.ds(pl.multiple_of(column_0, block_n), block_n)",
+        *_COLUMNS,
         *_indented(before, 4),
         *chunks.loop(inner, "wide_ref.shape[0]", 4),
         "",
@@ -211,7 +217,7 @@ def pipelined(
         "    i, j = pl.program_id(0), pl.program_id(1)",
         "    slot = i % 2",
         "    column_0 = serpentine(i, j, pl.num_programs(1)) * block_n",
-        "    columns = pl.ds(pl.multiple_of(column_0, block_n), block_n)",
+        *_COLUMNS,
         f"    turn = jnp.minimum(j, wide_ref.shape[1] // {out}.shape[0] - 1)",
         *(["    n = wide_ref.shape[2]"] if _mentions(rest, "n") else []),
         "",
