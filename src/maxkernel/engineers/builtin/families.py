@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from maxkernel.engineers.builtin import matmul, rowwise
+from maxkernel.engineers.builtin import attention, matmul, rowwise
 from maxkernel.engineers.builtin.terms import Program
 from maxkernel.targets import Target
 from maxkernel.types import Plan, TaskInfo
@@ -23,4 +23,5 @@ class Family:
 FAMILIES = (
     Family("rowwise", rowwise.plans, rowwise.implement),
     Family("matmul", matmul.plans, matmul.implement),
+    Family("attention", attention.plans, attention.implement),
 )

@@ -1,0 +1,263 @@
+"""The body of an attention kernel: one block of queries against the keys that it sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from maxkernel.engineers.builtin import chunks
+from maxkernel.engineers.builtin.attention.match import Attention
+from maxkernel.engineers.builtin.attention.sides import Side
+from maxkernel.engineers.builtin.axes import Dim, Unsupported
+from maxkernel.engineers.builtin.build import Builder
+from maxkernel.engineers.builtin.expr import Code, Scope
+from maxkernel.engineers.builtin.module import Module
+from maxkernel.engineers.builtin.text import Names, call, doc, number
+
+LOG2_E = 1.4426950408889634
+UPDATE = '''def update(top, acc, s, values):
+    """One step of a running softmax: the maximum so far, and weighted values with their sum."""
+    new_top = jnp.maximum(top, jnp.max(s, axis=1, keepdims=True))
+    weights = jnp.exp2(s - new_top).astype(values.dtype)
+    product = jnp.dot(weights, values, preferred_element_type=jnp.float32)
+    return new_top, jnp.exp2(top - new_top) * acc + product
+'''
+TAKEN = tuple(
+    "i h j r q k v s o q_ref k_ref v_ref out_ref wide_ref block strip strips window width first top acc "
+    "rows keys start size row column distance visible masked edge key_count update product "
+    "score step widen back tail".split()
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the body's text depends on."""
+
+    attention: Attention
+    band: bool
+    """All keys of a window at once instead of a running softmax over blocks."""
+    names: dict[int, str]
+    """Name of each extra array and of the sink by term."""
+
+
+def body(plan: Plan, module: Module) -> str:
+    """Source of the body; helpers and constants it needs go to `module`."""
+    a = plan.attention
+    extras = [f"{plan.names[e.term]}_ref" for e in (*a.extras, *([a.sink] if a.sink else []))]
+    refs = ["q_ref", "k_ref", "v_ref", *extras, "out_ref", "wide_ref"]
+    options = ["strips", *(["window"] if a.mask.window else [])]
+    if not a.mask.causal:
+        options.append("key_count")
+    module.helpers.add(UPDATE)
+    module.constants.setdefault("LOWEST", ("-1e30", "stands for a score that is not visible"))
+    heads = bool(extras) and any(_scalar(e) for e in (*a.extras, *([a.sink] if a.sink else [])))
+    lines = [
+        call("body", [*refs, "*", *options], 0, "def ", ":"),
+        doc("One block of queries against the keys that it sees.", 4),
+        "    block, width = q_ref.shape[1], v_ref.shape[2]",
+        "    strip = block // strips",
+        *(["    h = pl.program_id(0)"] if heads else []),
+        "    i = pl.program_id(1)",
+        *(["    first = i * block"] if a.mask.causal or _positions(a) else []),
+        "",
+        "    @pl.when(i == 0)",
+        "    def widen():",
+        doc("Columns of ones: the second product also adds up the weights.", 8),
+        "        wide_ref[:, :width] = v_ref[0]",
+        "        ones = (wide_ref.shape[0], wide_ref.shape[1] - width)",
+        "        wide_ref[:, width:] = jnp.ones(ones, wide_ref.dtype)",
+        "",
+        f"    q = {_scaled(a, module)}",
+        "",
+        *_score(plan, module),
+        "",
+        *_start(plan),
+        *(_band(a) if plan.band else _sweep(a)),
+    ]
+    return "\n".join(lines)
+
+
+def _scalar(extra: Side) -> bool:
+    return not extra.rows and not extra.cols
+
+
+def _positions(a: Attention) -> bool:
+    """Whether the score or a mask speaks of positions."""
+    program = a.program
+    terms = program.reach([a.score, *a.mask.rest], stop=lambda t: t == a.product)
+    return any(program[t].op == "iota" and program[t].attr("over") == a.rows for t in terms)
+
+
+def _scaled(a: Attention, module: Module) -> str:
+    scale = a.scale * (LOG2_E if a.plain else 1.0)
+    if scale == 1.0:
+        return "q_ref[0]"
+    why = "with log2(e): weights are powers of two" if a.plain else ""
+    module.constants["SCALE"] = (number(scale), why)
+    return "(q_ref[0].astype(jnp.float32) * SCALE).astype(q_ref.dtype)"
+
+
+def _score(plan: Plan, module: Module) -> list[str]:
+    a = plan.attention
+    bounded = a.mask.causal
+    numbers = ["(((1,), (1,)), ((), ()))", "preferred_element_type=jnp.float32"]
+    if a.precision == "highest" and a.q.use.dtype == "float32":
+        numbers.append("precision=jax.lax.Precision.HIGHEST")
+    names = Names([*TAKEN, *(f"{n}_ref" for n in plan.names.values())])
+    scope = _scope(plan, names, module)
+    scope.known[a.product] = Code("s")
+    build = Builder(a.program)
+    root = a.score if a.plain else build.apply("mul", (a.score, build.literal(LOG2_E)))
+    written: list[str] = []
+    if not a.plain:
+        (value,) = scope.write([root])
+        written = [*scope.lines, f"s = {value.text}"]
+        scope.lines = []
+    for condition in a.mask.rest:
+        (value,) = scope.write([condition])
+        written += [*scope.lines, f"s = jnp.where({value.text}, s, LOWEST)"]
+        scope.lines = []
+    used = "\n".join(written)
+    lines = [
+        "def score(rows, start, size, masked=False):",
+        doc("Scores of a slice of queries and `size` keys from `start`, as powers of two.", 4),
+        "    keys = pl.ds(pl.multiple_of(start, strip), size)",
+        call("jax.lax.dot_general", ["q[rows]", "k_ref[0, keys]", *numbers], 4, "s = "),
+    ]
+    if "row" in names_in(used):
+        iota = "jax.lax.broadcasted_iota(jnp.int32, s.shape, 0)"
+        lines.append(f"    row = first + rows.start + {iota}")
+    if "column" in names_in(used):
+        lines.append("    column = start + jax.lax.broadcasted_iota(jnp.int32, s.shape, 1)")
+    lines += [f"    {line}" for line in written]
+    lines.append("    if masked:")
+    if bounded:
+        lines += [
+            "        row = jax.lax.broadcasted_iota(jnp.int32, s.shape, 0)",
+            "        column = jax.lax.broadcasted_iota(jnp.int32, s.shape, 1)",
+            "        distance = row - column + (first + rows.start - start)",
+            f"        s = jnp.where({_visible(a)}, s, LOWEST)",
+        ]
+    else:
+        lines += [
+            "        column = start + jax.lax.broadcasted_iota(jnp.int32, (1, size), 1)",
+            "        s = jnp.where(column < key_count, s, -jnp.inf)",
+        ]
+    lines.append("    return s, wide_ref[keys]")
+    return [f"    {line}" if line else line for text in lines for line in text.split("\n")]
+
+
+def names_in(text: str) -> set[str]:
+    """Identifiers in a piece of code."""
+    words = "".join(c if c.isalnum() or c == "_" else " " for c in text)
+    return set(words.split())
+
+
+def _visible(a: Attention) -> str:
+    if a.mask.window is None:
+        return "distance >= 0"
+    return "(distance >= 0) & (distance < window)"
+
+
+def _scope(plan: Plan, names: Names, module: Module) -> Scope:
+    a = plan.attention
+    by_term = {e.term: e for e in a.extras}
+
+    def load(term: int) -> Code:
+        extra, ref = by_term[term], f"{plan.names[term]}_ref"
+        if _scalar(extra):
+            return Code(f"{ref}[h % {ref}.shape[0]]")
+        where = ["rows" if extra.rows else ":", "keys" if extra.cols else ":"]
+        return chunks.loaded(f"{ref}[0, {', '.join(where)}]", extra.use.dtype)
+
+    def iota(over: Dim) -> Code:
+        return Code("row" if over == a.rows else "column")
+
+    def size(over: Dim) -> Code:
+        raise Unsupported("the score depends on a size")
+
+    return Scope(
+        program=a.program,
+        rows=frozenset(a.rows),
+        cols=a.cols,
+        load=load,
+        iota=iota,
+        size=size,
+        names=names,
+        helpers=module.helpers,
+        constants=module.constants,
+        narrow=a.q.use.dtype != "float32",
+    )
+
+
+def _start(plan: Plan) -> list[str]:
+    """The running softmax before any key; a sink is a key without a value."""
+    a = plan.attention
+    tall = "strip" if plan.band else "block"
+    if a.sink is None:
+        return [
+            f"    top = jnp.full(({tall}, 1), LOWEST, jnp.float32)",
+            f"    acc = jnp.zeros(({tall}, wide_ref.shape[1]), jnp.float32)",
+        ]
+    ref = f"{plan.names[a.sink.term]}_ref"
+    return [
+        f"    top = jnp.full(({tall}, 1), {ref}[h % {ref}.shape[0]] * {number(LOG2_E)})",
+        f"    lane = jax.lax.broadcasted_iota(jnp.int32, ({tall}, wide_ref.shape[1]), 1)",
+        "    acc = jnp.where(lane < width, 0.0, 1.0)",
+    ]
+
+
+_STORE = "out_ref[0, rows] = (o[:, :width] / o[:, width : width + 1]).astype(out_ref.dtype)"
+
+
+def _sweep(a: Attention) -> list[str]:
+    """Blocks of keys from the first visible one to the diagonal, and the diagonal in strips."""
+    step = [
+        "",
+        "    def step(j, carry, masked=False):",
+        "        return update(*carry, *score(slice(0, block), j * block, block, masked))",
+        "",
+    ]
+    if not a.mask.causal:
+        return [
+            *step,
+            "    whole, ragged = divmod(key_count, block)",
+            "    top, acc = jax.lax.fori_loop(0, whole, step, (top, acc))",
+            "    if ragged:",
+            "        top, acc = step(whole, (top, acc), masked=True)",
+            "    out = acc[:, :width] / acc[:, width : width + 1]",
+            "    out_ref[0] = out.astype(out_ref.dtype)",
+        ]
+    begin = "0"
+    edge: list[str] = []
+    if a.mask.window is not None:
+        begin = "near"
+        edge = [
+            "    far = jnp.maximum(i - pl.cdiv(window - 1, block), 0)",
+            "    near = jnp.maximum(i - max(window - block, 0) // block, 0)",
+            "    edge = functools.partial(step, masked=True)",
+            "    top, acc = jax.lax.fori_loop(far, near, edge, (top, acc))",
+        ]
+    return [
+        *step,
+        *edge,
+        f"    top, acc = jax.lax.fori_loop({begin}, i, step, (top, acc))",
+        "",
+        "    for r in range(0, block, strip):",
+        "        rows = slice(r, r + strip)",
+        "        s, values = score(rows, first, r + strip, masked=True)",
+        "        _, o = update(top[rows], acc[rows], s, values)",
+        f"        {_STORE}",
+    ]
+
+
+def _band(a: Attention) -> list[str]:
+    """Strips of queries, each with its whole window of keys."""
+    return [
+        "    back = pl.cdiv(window - 1, strip) * strip",
+        "    size = min(back + strip, k_ref.shape[1])",
+        "    for r in range(0, block, strip):",
+        "        rows = slice(r, r + strip)",
+        "        start = jnp.maximum(first + r + strip - size, 0)",
+        "        _, o = update(top, acc, *score(rows, start, size, masked=True))",
+        f"        {_STORE}",
+    ]

@@ -1,0 +1,244 @@
+"""The module of an attention kernel: arrays with heads first, the grid, and the way back."""
+
+from __future__ import annotations
+
+from maxkernel.engineers.builtin.attention.body import TAKEN, Plan, body
+from maxkernel.engineers.builtin.attention.match import Attention
+from maxkernel.engineers.builtin.attention.sides import Side
+from maxkernel.engineers.builtin.axes import Dim
+from maxkernel.engineers.builtin.module import Module, Shapes, array_names, parameters
+from maxkernel.engineers.builtin.operands import flat
+from maxkernel.engineers.builtin.terms import InputUse
+from maxkernel.engineers.builtin.text import WIDTH, Names, call, doc, sequence
+from maxkernel.types import TaskInfo, TunableSpace
+
+_FLATTEN = '''def flatten(x, block):
+    """One slice per head, (heads, positions, width), zeros up to a whole number of blocks."""
+    x = x.reshape(-1, *x.shape[-2:])
+    tail = -x.shape[1] % block
+    return jnp.pad(x, ((0, 0), (0, tail), (0, 0))) if tail else x
+'''
+_EXTRA = '''def flatten_extra(x, rows, cols):
+    """One slice per head, zeros up to (rows, cols)."""
+    x = x.reshape(-1, *x.shape[-2:])
+    tails = [(0, 0), (0, rows - x.shape[1]), (0, cols - x.shape[2])]
+    return jnp.pad(x, tails) if any(tail for _, tail in tails) else x
+'''
+_OWN = ("heads", "length", "key_count", "shape", "group", "rows_spec", "out", "flatten")
+
+
+def attention_module(
+    info: TaskInfo, a: Attention, band: bool, tunables: TunableSpace, vmem_limit: int, story: str
+) -> str:
+    """Source of one attention kernel."""
+    names = Names([*TAKEN, *_OWN])
+    arguments = parameters(info, Names(_OWN))
+    arrays = tuple(array_names(info, arguments))
+    module = Module("Flash attention.", story, tunables)
+    extras = [*a.extras, *([a.sink] if a.sink else [])]
+    extra_names = {e.term: names.new(f"{arrays[e.use.index]}_part") for e in extras}
+    plan = Plan(a, band, extra_names)
+    text = body(plan, module)
+    limit = f"{vmem_limit >> 20} * 2**20"
+    module.constants["VMEM_LIMIT_BYTES"] = (limit, "keys and values of a head stay in VMEM")
+    module.constants["ROWS"] = ("16", "of a tile: strips are whole tiles")
+    module.helpers.add(_FLATTEN)
+    module.functions = [text, _kernel(info, plan, arguments, arrays, tunables, module)]
+    return module.render()
+
+
+def _kernel(
+    info: TaskInfo,
+    plan: Plan,
+    arguments: list[str],
+    arrays: tuple[str, ...],
+    tunables: TunableSpace,
+    module: Module,
+) -> str:
+    a = plan.attention
+    everything = [a.program.input(t) for t in a.program.live() if a.program[t].op == "input"]
+    shapes = Shapes(a.program, tuple(everything), arrays)
+    defaults = [f"{name}={choices[0]}" for name, choices in tunables.items()]
+    q, k, v = (_heads_first(s, arrays[s.use.index], shapes) for s in (a.q, a.k, a.v))
+    lines = [
+        call("kernel", [*arguments, "*", *defaults], 0, "def ", ":"),
+        doc("Heads and blocks of queries over a two-dimensional grid.", 4),
+        f"    q_heads = {q}",
+        "    length = q_heads.shape[-2]",
+        "    unit = ROWS * strips",
+        "    block = min(block, pl.cdiv(length, unit) * unit)",
+        "    queries = flatten(q_heads, block)",
+        f"    keys = flatten({k}, block)",
+        f"    values = flatten({v}, block)",
+        "    heads, rows, width = queries.shape",
+        "    value_width = values.shape[2]",
+        "    lanes = pl.cdiv(value_width + 1, 128) * 128",
+    ]
+    specs = [
+        "pl.BlockSpec((1, block, width), lambda h, i: (h, i, 0))",
+        f"pl.BlockSpec((1, *keys.shape[1:]), lambda h, i: ({_index(a, a.k, 'keys')}, 0, 0))",
+        f"pl.BlockSpec((1, *values.shape[1:]), lambda h, i: ({_index(a, a.v, 'values')}, 0, 0))",
+    ]
+    passed = ["queries", "keys", "values"]
+    for extra in (*a.extras, *([a.sink] if a.sink else [])):
+        name = plan.names[extra.term]
+        prepared, spec = _extra(a, extra, name, arrays[extra.use.index], shapes, module)
+        lines += [f"    {line}" for line in prepared]
+        specs.append(spec)
+        passed.append(name)
+    bound = ["body", "strips=strips"]
+    if a.mask.window is not None:
+        bound.append(f"window={_window(info, a.mask.window, arguments, module)}")
+    if not a.mask.causal:
+        bound.append(f"key_count={_key_count(a, arrays[a.k.use.index])}")
+    parts = [
+        f"functools.partial({', '.join(bound)})",
+        "grid=(heads, rows // block)",
+        sequence(specs, 8, "in_specs="),
+        "out_specs=pl.BlockSpec((1, block, value_width), lambda h, i: (h, i, 0))",
+        f"out_shape=jax.ShapeDtypeStruct((heads, rows, value_width), jnp.{a.output.dtype})",
+        "scratch_shapes=[pltpu.VMEM((values.shape[1], lanes), values.dtype)]",
+        call(
+            "pltpu.CompilerParams",
+            [
+                'dimension_semantics=("parallel", "arbitrary")',
+                "vmem_limit_bytes=VMEM_LIMIT_BYTES",
+            ],
+            8,
+            "compiler_params=",
+        ),
+    ]
+    run = call("pl.pallas_call", parts, 4, "out = ")
+    lines.append(run + f"({', '.join(passed)})")
+    lines += [f"    {line}" for line in _restored(a, shapes)]
+    return "\n".join(lines)
+
+
+def _key_count(a: Attention, name: str) -> str:
+    """The number of keys, wherever they lie."""
+    if a.k.rows in a.k.use.dims:
+        return f"{name}.shape[{a.k.use.dims.index(a.k.rows)}]"
+    return str(a.program.extent(a.k.rows))
+
+
+def _index(a: Attention, side: Side, name: str) -> str:
+    """The slice that head `h` reads."""
+    if side.share == "inner":
+        return f"h % {name}.shape[0]"
+    if a.program.extent(side.heads) == a.program.extent(a.heads):
+        return "h"
+    return f"h // (heads // {name}.shape[0])"
+
+
+def _window(info: TaskInfo, window: int, arguments: list[str], module: Module) -> str:
+    """The window as the argument that holds it, or as a constant."""
+    for position, value in info.statics.items():
+        if value == window:
+            return arguments[position]
+        if value == window - 1:
+            return f"{arguments[position]} + 1"
+    module.constants["WINDOW"] = (str(window), "keys that a query sees, its own among them")
+    return "WINDOW"
+
+
+def _heads_first(side: Side, name: str, shapes: Shapes) -> str:
+    """An input with its heads first, then its positions and columns."""
+    return _ordered(side.use, name, (*((x,) for x in side.heads), side.rows, side.cols), shapes)
+
+
+def _ordered(use: InputUse, name: str, wanted: tuple[Dim, ...], shapes: Shapes) -> str:
+    """An array whose dimensions of size 1 come first, then `wanted` in order."""
+    dims = list(use.dims)
+    wanted = tuple(w for w in wanted if w)
+    together = [w for w in wanted if w in dims]
+    if sorted(flat(together)) != sorted(flat(dims)) or len(together) != len([d for d in dims if d]):
+        parts = [p for d in dims for p in (_split(d, wanted) if d else [()])]
+        sizes = ", ".join(
+            f"{name}.shape[{dims.index(p)}]" if p in dims else shapes.dim(p) for p in parts
+        )
+        name, dims = f"{name}.reshape({sizes})", parts
+    order = [i for i, d in enumerate(dims) if not d] + [dims.index(w) for w in wanted]
+    if order == list(range(len(dims))):
+        return name
+    return f"{name}.transpose({', '.join(map(str, order))})"
+
+
+def _split(dim: Dim, wanted: tuple[Dim, ...]) -> list[Dim]:
+    """A dimension in pieces, each of which is wanted as a whole."""
+    parts: list[Dim] = []
+    while dim:
+        part = next((w for w in wanted if dim[: len(w)] == w), dim[:1])
+        parts.append(part)
+        dim = dim[len(part) :]
+    return parts
+
+
+def _extra(
+    a: Attention, extra: Side, name: str, array: str, shapes: Shapes, module: Module
+) -> tuple[list[str], str]:
+    """(statements, block spec) for an array that the score reads."""
+    if not extra.rows and not extra.cols:
+        kind = "int32" if "int" in extra.use.dtype or extra.use.dtype == "bool" else "float32"
+        line = f"{name} = {_heads_first(extra, array, shapes)}.reshape(-1).astype(jnp.{kind})"
+        return [line], "pl.BlockSpec(memory_space=pltpu.SMEM)"
+    module.helpers.add(_EXTRA)
+    text = _heads_first(extra, array, shapes)
+    if extra.use.dtype == "bool":
+        text = f"{text}.astype(jnp.int8)"
+    if not extra.cols:
+        text = f"{text}[..., None]"
+    elif not extra.rows:
+        text = f"{text}[..., None, :]"
+    tall = "rows" if extra.rows else "1"
+    wide = "keys.shape[1]" if extra.cols else "1"
+    block = ["1", "block" if extra.rows else "1", wide]
+    index = f"h % {name}.shape[0]" if extra.share == "inner" else f"h // (heads // {name}.shape[0])"
+    where = f"({index}, {'i' if extra.rows else '0'}, 0)"
+    return (
+        [f"{name} = flatten_extra({text}, {tall}, {wide})"],
+        f"pl.BlockSpec(({', '.join(block)}), lambda h, i: {where})",
+    )
+
+
+def _restored(a: Attention, shapes: Shapes) -> list[str]:
+    """From (heads ..., positions, width) to the output's own dimensions."""
+    heads, rows, cols = a.result
+    ones = sum(1 for d in a.q.use.dims if not d)
+    lies: list[Dim] = [() for _ in range(ones)]
+    lies += [(x,) for x in heads] + [rows, cols]
+    dims = list(a.output.dims)
+    text = "out[:, :length].reshape(*q_heads.shape[:-1], value_width)"
+    flat_wanted = [d for d in dims if d]
+    parts = [p for d in flat_wanted for p in _split(d, tuple(x for x in lies if x))]
+    order = [i for i, d in enumerate(lies) if not d] + [lies.index(p) for p in parts]
+    same_ones = ones == sum(1 for d in dims if not d)
+    if same_ones and parts == flat_wanted:
+        free = [i for i, d in enumerate(lies) if not d]
+        order = [lies.index(d) if d else free.pop(0) for d in dims]
+    if order != list(range(len(lies))):
+        text += f".transpose({', '.join(map(str, order))})"
+    if not same_ones or parts != flat_wanted:
+        aliases = shapes_of_output(a, shapes)
+        return [f"out = {text}", f"return out.reshape({', '.join(aliases)})"]
+    if len(text) > WIDTH - 11:
+        text = text.replace("out[:, :length]", "out")
+        return ["out = out[:, :length]", f"return {text}"]
+    return [f"return {text}"]
+
+
+def shapes_of_output(a: Attention, shapes: Shapes) -> list[str]:
+    """Sizes of the output's dimensions at run time, all but one by name."""
+    heads, rows, cols = a.result
+    sizes: list[str] = []
+    for dim in a.output.dims:
+        if dim == rows:
+            sizes.append("length")
+        elif dim == cols:
+            sizes.append("value_width")
+        elif dim and dim[-1:] == cols:
+            sizes.append("-1" if "-1" not in sizes else str(a.program.extent(dim)))
+        elif not dim:
+            sizes.append("1")
+        else:
+            sizes.append(str(a.program.extent(dim)) if "-1" in sizes else "-1")
+    return sizes
