@@ -16,6 +16,6 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 @pytest.fixture(scope="session")
 def court() -> Generator[Court]:
-    settings = Settings(workers=1, capture_seconds=20.0, check_seconds=60.0)
+    settings = Settings(workers=1, capture_seconds=10.0, check_seconds=15.0)
     with local_executor(settings) as executor:
-        yield Court(executor, Judge(executor, get_target("v6e"), settings))
+        yield Court(executor, Judge(executor, get_target("v6e"), settings), settings)

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from redteam_tasks import TASKS
 
+from maxkernel.config import Settings
 from maxkernel.executor import LocalExecutor
 from maxkernel.judge import Judge, Prepared, read_source
+from maxkernel.judge.requests import capture_request
 from maxkernel.types import Artifact, Candidate, Failure
 from maxkernel.types.messages import CaptureReply, FailureReply
 
@@ -55,9 +57,10 @@ def _read(path: Path) -> Case:
 class Court:
     """The judge over warm workers; tasks are prepared once."""
 
-    def __init__(self, executor: LocalExecutor, judge: Judge) -> None:
+    def __init__(self, executor: LocalExecutor, judge: Judge, settings: Settings) -> None:
         self.executor = executor
         self.judge = judge
+        self.settings = settings
         self._prepared: dict[str, Prepared] = {}
 
     def prepared(self, task: str) -> Prepared:
@@ -83,7 +86,7 @@ class Court:
 
     def capture(self, prepared: Prepared, candidate: Candidate) -> Artifact | Failure:
         """What the sandboxed capture answers, without the gate before it."""
-        reply = self.executor.submit(self.judge.capture_request(prepared, candidate)).result()
+        reply = self.executor.submit(capture_request(prepared, candidate, self.settings)).result()
         if isinstance(reply, CaptureReply):
             return reply.artifact
         assert isinstance(reply, FailureReply), reply

@@ -56,6 +56,12 @@ def judge(
     tunable: Annotated[
         list[str] | None, typer.Option("--tunable", help="NAME=VALUE; may be repeated.")
     ] = None,
+    thorough: Annotated[
+        bool,
+        typer.Option(
+            "--thorough", help="Also what winners go through: seeds, hazards, the full size."
+        ),
+    ] = False,
     allow_weak_task: Weak = False,
     as_json: Json = False,
     unsafe_no_sandbox: Unsafe = False,
@@ -65,7 +71,21 @@ def judge(
     from maxkernel.cli.commands import run_judge
 
     flags = Flags(as_json, unsafe_no_sandbox, not no_cache, allow_weak_task)
-    return run_judge(task, kernel, target, tunable or [], flags)
+    return run_judge(task, kernel, target, tunable or [], flags, thorough)
+
+
+@app.command()
+def verify(
+    report: Annotated[
+        str, typer.Argument(metavar="REPORT", help="A bundle's folder, or its report.json.")
+    ],
+    as_json: Json = False,
+    unsafe_no_sandbox: Unsafe = False,
+) -> int:
+    """Judge a report's kernel again from its bundle, and say what agrees."""
+    from maxkernel.cli.verify import run_verify
+
+    return run_verify(report, Flags(as_json, unsafe_no_sandbox))
 
 
 @app.command()

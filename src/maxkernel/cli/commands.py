@@ -21,12 +21,13 @@ from maxkernel.api.calls import read_kernel
 from maxkernel.api.runs import BUNDLE, current_budget
 from maxkernel.api.team import Models, models_in_force
 from maxkernel.cli import tables
+from maxkernel.cli.checklist import print_checklist
 from maxkernel.cli.flags import Flags
 from maxkernel.cli.models import Changes, changed
 from maxkernel.cli.progress import LiveProgress
 from maxkernel.config import load_settings
 from maxkernel.errors import EXIT_ACCEPTED, EXIT_REFUSED, TaskError, UsageError
-from maxkernel.judge import Prepared, read_source, require_sound
+from maxkernel.judge import Prepared, checklist, read_source, require_sound
 from maxkernel.report import RunReport
 from maxkernel.search.settings import SearchSettings
 from maxkernel.store import RunFile, find_run
@@ -103,18 +104,38 @@ def run_resume(
     return _finish(report, folder, flags.as_json)
 
 
-def run_judge(task: str, kernel: str, target: str, tunables: list[str], flags: Flags) -> int:
-    """`maxkernel judge`: exit status 0 when the kernel is accepted, faster or not."""
+def run_judge(
+    task: str,
+    kernel: str,
+    target: str,
+    tunables: list[str],
+    flags: Flags,
+    thorough: bool = False,
+) -> int:
+    """`maxkernel judge`: exit status 0 when the kernel is accepted, faster or not.
+
+    A kernel whose full-size program is another one than the checked one is always confirmed.
+    """
     loaded = load_task(task)
     candidate = _candidate(kernel, tunables)
     with open_session(target, unsafe_no_sandbox=flags.unsafe, use_cache=flags.use_cache) as session:
         prepared, verdict = _verdict(session, loaded, candidate, flags)
+        evaluation = verdict.evaluation
+        differs = evaluation.numerics is not None and evaluation.numerics.differences
+        confirmation = None
+        if evaluation.accepted and (thorough or differs):
+            with tables.status("confirming", quiet=flags.as_json):
+                confirmation = session.judge.confirm(prepared, candidate)
+    failed = confirmation is not None and confirmation.failure is not None
+    status = EXIT_ACCEPTED if evaluation.accepted and not failed else EXIT_REFUSED
+    items = () if failed else checklist(prepared, evaluation, confirmation)
     if flags.as_json:
-        status = EXIT_ACCEPTED if verdict.evaluation.accepted else EXIT_REFUSED
-        print_json(msgspec.to_builtins(verdict) | {"exit_status": status})
+        more = {"confirmation": confirmation, "checklist": items, "exit_status": status}
+        print_json(msgspec.to_builtins(verdict) | more)
     else:
         tables.print_verdict(prepared, verdict)
-    return EXIT_ACCEPTED if verdict.evaluation.accepted else EXIT_REFUSED
+        print_checklist(items, confirmation)
+    return status
 
 
 def run_profile(

@@ -2,6 +2,8 @@
 
 from maxkernel.judge.bound import Roofline as Roofline
 from maxkernel.judge.cache import Cache as Cache
+from maxkernel.judge.checklist import Item as Item
+from maxkernel.judge.checklist import checklist as checklist
 from maxkernel.judge.judge import Judge as Judge
 from maxkernel.judge.judge import OnStage as OnStage
 from maxkernel.judge.lint import advise as advise

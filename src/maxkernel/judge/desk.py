@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
@@ -96,11 +95,6 @@ class Desk:
         """Stores a good answer."""
         if self._cache and key:
             self._cache.put(key, reply)
-
-
-def secret_seed() -> int:
-    """A seed that nobody can know beforehand."""
-    return secrets.randbits(31)
 
 
 def failure_of(reply: Reply, stage: Stage) -> Failure:

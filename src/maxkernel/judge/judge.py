@@ -18,9 +18,15 @@ from maxkernel.errors import EnvironmentFault, MaxkernelError, TaskError
 from maxkernel.executor import Executor
 from maxkernel.judge.bound import roofline
 from maxkernel.judge.cache import Cache, stage_key
-from maxkernel.judge.desk import Desk, Pending, secret_seed
+from maxkernel.judge.desk import Desk, Pending
 from maxkernel.judge.numerics import numerics_failure, spot_failure
 from maxkernel.judge.prepared import Prepared
+from maxkernel.judge.requests import (
+    capture_request,
+    check_request,
+    secret_seed,
+    spot_request,
+)
 from maxkernel.judge.rules import check_rules, check_share
 from maxkernel.judge.source import read_source
 from maxkernel.judge.timing import doubt_of, time_of, too_fast
@@ -38,15 +44,12 @@ from maxkernel.types import (
 )
 from maxkernel.types.messages import (
     CaptureReply,
-    CaptureRequest,
     CheckReply,
-    CheckRequest,
     CompileReply,
     CompileRequest,
     LintReply,
     LintRequest,
     SpotReply,
-    SpotRequest,
     TraceReply,
     TraceRequest,
 )
@@ -57,9 +60,6 @@ CONFIRMATIONS = 3
 SPOT_BLOCKS = 4
 """Random output blocks of a winner that are computed at full size; four times as many when the
 full-size program is another one than the checked one."""
-
-SPOT_MEMORY_SHARE = 0.6
-"""Of a worker's memory that a full-size spot check may plan with."""
 
 _TOO_MUCH = frozenset({"timeout", "memory", "environment"})
 """Failures of a spot check that say more about this machine than about the kernel."""
@@ -120,10 +120,12 @@ class Judge:
         candidate: Candidate,
         on_stage: OnStage = lambda _: None,
         captured: Artifact | Failure | None = None,
+        seed: int | None = None,
     ) -> Evaluation:
         """Everything there is to find about a candidate. Never raises for a candidate's fault.
 
-        `captured` is what `capture` answered for it, where the caller has asked already.
+        `captured` is what `capture` answered for it, where the caller has asked already. `seed`
+        repeats an earlier check; without one the check draws its own, secret until it is over.
         """
         evaluation = Evaluation(
             candidate=candidate,
@@ -145,7 +147,7 @@ class Judge:
         broken = check_rules(prepared.info, artifact.facts)
         if broken is not None:
             return msgspec.structs.replace(evaluation, failure=broken)
-        return self._compile_and_check(prepared, artifact, evaluation, on_stage)
+        return self._compile_and_check(prepared, artifact, evaluation, on_stage, seed)
 
     def capture(self, prepared: Prepared, candidate: Candidate) -> tuple[Artifact | Failure, bool]:
         """The artifact of a candidate, and whether it came from the cache."""
@@ -155,25 +157,10 @@ class Judge:
         key = stage_key(
             "capture", candidate.digest, prepared.task.digest, self.target.name, self.versions
         )
-        request = self.capture_request(prepared, candidate)
+        request = capture_request(prepared, candidate, self._settings)
         pending = self._desk.ask(request, CaptureReply, "capture", key)
         reply = pending.result()
         return reply if isinstance(reply, Failure) else reply.artifact, pending.cached
-
-    def capture_request(self, prepared: Prepared, candidate: Candidate) -> CaptureRequest:
-        """What the sandboxed capture is asked for a candidate."""
-        info = prepared.info
-        return CaptureRequest(
-            source=candidate.source,
-            tunables=candidate.tunables,
-            target=self.target.name,
-            inputs=info.inputs,
-            check_inputs=info.check_inputs,
-            statics=info.statics,
-            check_statics=info.check_statics,
-            seconds=self._settings.capture_seconds,
-            memory_bytes=self._settings.capture_memory_mb << 20,
-        )
 
     def confirm(
         self,
@@ -220,11 +207,16 @@ class Judge:
         )
 
     def _compile_and_check(
-        self, prepared: Prepared, artifact: Artifact, evaluation: Evaluation, on_stage: OnStage
+        self,
+        prepared: Prepared,
+        artifact: Artifact,
+        evaluation: Evaluation,
+        on_stage: OnStage,
+        seed: int | None,
     ) -> Evaluation:
         on_stage("compile")
         started = time.perf_counter()
-        checking = self._check(prepared, artifact)
+        checking = self._check(prepared, artifact, seed=seed)
         compiling = self._compile(artifact.tpu)
         compiled = compiling.result()
         evaluation = _spent(evaluation, "compile", started, compiling.cached)
@@ -276,29 +268,19 @@ class Judge:
         return self._desk.ask(request, CompileReply, "compile", key)
 
     def _check(
-        self, prepared: Prepared, artifact: Artifact, *, thorough: bool = False
+        self,
+        prepared: Prepared,
+        artifact: Artifact,
+        *,
+        thorough: bool = False,
+        seed: int | None = None,
     ) -> Pending[CheckReply]:
-        """Never cached: every check draws its own secret seed."""
-        request = CheckRequest(
-            prepared.task,
-            artifact.tpu,
-            artifact.check,
-            secret_seed(),
-            prepared.info.tolerance,
-            thorough,
-        )
+        """Never cached: every check draws its own secret seed, but for one that is repeated."""
+        request = check_request(prepared, artifact, thorough=thorough, seed=seed)
         return self._desk.ask(request, CheckReply, "check")
 
     def _spot(self, prepared: Prepared, artifact: Artifact, blocks: int) -> Spot | Failure:
-        memory = int(SPOT_MEMORY_SHARE * (self._settings.worker_memory_mb << 20))
-        request = SpotRequest(
-            prepared.task,
-            artifact.tpu,
-            secret_seed(),
-            prepared.info.tolerance,
-            blocks,
-            memory,
-        )
+        request = spot_request(prepared, artifact, blocks, self._settings)
         reply = self._desk.ask(request, SpotReply, "check").result()
         if not isinstance(reply, Failure):
             return reply.spot

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from maxkernel.targets import Target
 from maxkernel.types import ArraySpec, ArtifactFacts, Failure, FailureKind, TaskInfo
+
+CRUMB = 0.1
+"""Least share of a program's work that has to lie in kernels.
+
+A kernel between XLA operations of its own worth (a convolution by XLA, its epilogue in Pallas) does
+well more by this measure, a decoy that touches one block far less. Kernels that only copy
+count nothing.
+"""
 
 CONSTANT_LIMIT_BYTES = 16 << 10
 """Larger array constants could hold precomputed answers. Index tables and masks fit well below."""
@@ -16,7 +25,29 @@ def check_rules(info: TaskInfo, facts: ArtifactFacts) -> Failure | None:
         or _pallas(facts)
         or _forbidden(facts)
         or _constants(facts)
+        or _donated(facts)
     )
+
+
+def check_share(facts: ArtifactFacts, target: Target) -> Failure | None:
+    """Refuses a crumb of Pallas around XLA doing the work; `facts` are those of an execution."""
+    copies = [call.name for call in facts.pallas_calls if call.copies and call.reaches_output]
+    share = pallas_share(facts, target)
+    if share is None or share >= CRUMB:
+        return None
+    only = f"; {copies[0]} only copies" if copies else ""
+    return _failure(
+        "decoy",
+        f"Pallas kernels do {100 * share:.2g} % of the program's work and XLA the rest{only}",
+        f"do at least {100 * CRUMB:.0f} % of the work in kernels",
+    )
+
+
+def pallas_share(facts: ArtifactFacts, target: Target) -> float | None:
+    """Part of the program's work in kernels, by roofline seconds; None where it is not known."""
+    inside = facts.flops_inside / target.bf16_flops + facts.bytes_inside / target.hbm_bandwidth
+    outside = facts.flops_outside / target.bf16_flops + facts.bytes_outside / target.hbm_bandwidth
+    return inside / (inside + outside) if inside + outside else None
 
 
 def _outputs(
@@ -66,6 +97,16 @@ def _forbidden(facts: ArtifactFacts) -> Failure | None:
         "callback",
         f"the program uses {', '.join(facts.forbidden)}",
         "a kernel may not call back to the host, print, or compute on the host",
+    )
+
+
+def _donated(facts: ArtifactFacts) -> Failure | None:
+    if not facts.donated:
+        return None
+    return _failure(
+        "hazard",
+        f"the program may destroy its input {facts.donated[0]} (donation)",
+        "leave out donate_argnums; input_output_aliases of a pallas_call are fine",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,7 @@ from maxkernel.parsing import parse
 from maxkernel.report.bake import bake
 from maxkernel.report.markdown import render_markdown
 from maxkernel.report.model import RunReport
+from maxkernel.report.seal import FIELD, digest_of, seal_of
 from maxkernel.report.testfile import render_test
 from maxkernel.types import Candidate, Task
 
@@ -20,18 +22,23 @@ def write_bundle(
 ) -> list[Path]:
     """Writes the bundle and returns its files; without a winner only the two reports."""
     folder.mkdir(parents=True, exist_ok=True)
-    contents = {
-        "report.md": render_markdown(report),
-        "report.json": msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n",
-    }
+    contents = {"report.md": render_markdown(report)}
     if winner is not None:
         source = bake(winner.source, winner.tunables)
         parse(source)
         contents["kernel.py"] = source
         contents["test_kernel.py"] = render_test(task, prepared)
+        report = msgspec.structs.replace(report, kernel_digest=digest_of(source))
+    contents["report.json"] = _sealed(report)
     written: list[Path] = []
     for name, text in contents.items():
         path = folder / name
         path.write_text(text, encoding="utf-8")
         written.append(path)
     return written
+
+
+def _sealed(report: RunReport) -> str:
+    document = json.loads(msgspec.json.encode(report))
+    document[FIELD] = seal_of(document)
+    return json.dumps(document, indent=2) + "\n"

@@ -19,6 +19,7 @@ def render_markdown(report: RunReport) -> str:
         _headline(report),
         _what(report),
         _numerics(report),
+        _checklist(report),
         _candidates(report),
         _models(report),
         _provenance(report),
@@ -75,6 +76,18 @@ def _numerics(report: RunReport) -> str:
         f"{report.numerics.oracle} oracle, on fresh inputs {shapes}. {confirmed}"
         "`used` is the largest share of its allowance that an element uses.\n\n"
         + _table(head, rows)
+    )
+
+
+def _checklist(report: RunReport) -> str:
+    if not report.checklist:
+        return ""
+    words = {"proven": "proven", "measured": "measured", "unknown": "**not known**"}
+    rows = [(words[item.kind], item.text.replace("|", "\\|")) for item in report.checklist]
+    return (
+        "## What this rests on\n\n"
+        + _table(("how", "what"), rows)
+        + "\n\n`maxkernel verify` on this folder judges it again."
     )
 
 

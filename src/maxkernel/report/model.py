@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from maxkernel.judge import Judge, Prepared, describe_holes
+from maxkernel.judge import Item, Judge, Prepared, checklist, describe_holes
 from maxkernel.modes import Finish
 from maxkernel.report.usage import ModelUse, model_use
 from maxkernel.store import RunFile
@@ -14,6 +14,7 @@ from maxkernel.types import (
     Design,
     Evaluation,
     Numerics,
+    Task,
     Time,
     Tolerance,
     Tunable,
@@ -79,6 +80,14 @@ class RunReport(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     models: tuple[ModelUse, ...] = ()
     """Language models that were asked, and what they used."""
+    source: Task | None = None
+    """The task itself, so that the report can be judged again."""
+    checklist: tuple[Item, ...] = ()
+    """What the best kernel's verdict rests on."""
+    kernel_digest: str = ""
+    """SHA-256 of the bundle's kernel.py; empty without one."""
+    seal: str = ""
+    """SHA-256 of everything else in report.json; see `report.seal`."""
 
 
 def build_report(run: RunFile, judge: Judge, prepared: Prepared, finish: Finish) -> RunReport:
@@ -125,6 +134,8 @@ def build_report(run: RunFile, judge: Judge, prepared: Prepared, finish: Finish)
         seconds=run.spent_seconds(),
         notes=_notes(prepared, evaluation, verdict.doubt if verdict else ""),
         models=model_use(run),
+        checklist=checklist(prepared, evaluation, finish.confirmation) if evaluation else (),
+        source=msgspec.structs.replace(header.task, origin=""),
     )
 
 

@@ -24,6 +24,8 @@ class PallasCall(msgspec.Struct, frozen=True):
     """HBM bytes that the pipeline moves over the whole grid; 0 where it is not known."""
     reaches_output: bool = True
     interpret: bool = False
+    copies: bool = False
+    """On the checked inputs, every result was a copy of an operand."""
 
 
 class ArtifactFacts(msgspec.Struct, frozen=True):
@@ -38,6 +40,19 @@ class ArtifactFacts(msgspec.Struct, frozen=True):
     """Bytes of array constants baked into the program."""
     primitives: dict[str, int] = {}
     """How often each primitive occurs outside Pallas kernels."""
+    flops_inside: float = 0.0
+    """Operations of matrix products in Pallas kernels that matter to the outputs; rough."""
+    flops_outside: float = 0.0
+    """The same of XLA's products and convolutions."""
+    bytes_inside: float = 0.0
+    """Bytes that those kernels read and write."""
+    bytes_outside: float = 0.0
+    """Bytes that XLA's computing operations read and write, fused as far as they can be; layout
+    changes and copies count nothing. 0 in all four: not read, as in a capture's own facts."""
+    donated: tuple[int, ...] = ()
+    """Inputs that the program may destroy."""
+    rounded_products: int = 0
+    """Products of f32 matrices in kernels that the MXU rounds to bf16 (default precision)."""
 
 
 class Artifact(msgspec.Struct, frozen=True):

@@ -17,21 +17,26 @@ from typing import Any, Literal
 import jax
 import jax.export
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 
 from maxkernel.targets import TARGETS
+from maxkernel.types.artifact import ArtifactFacts
 from maxkernel.types.evaluation import Numerics
 from maxkernel.types.messages import Array, CheckReply, CheckRequest, OracleReply, OracleRequest
 from maxkernel.types.task import Task
-from maxkernel.worker import work
+from maxkernel.worker import mosaic, work
 from maxkernel.worker.arguments import Arguments, abstract_arguments, drawing
 from maxkernel.worker.exporting import compile_options, evaluate
 from maxkernel.worker.failures import refuse, task_failure
+from maxkernel.worker.ghost import Recording, copying, mattering, record
 from maxkernel.worker.graph import graph_of
 from maxkernel.worker.hazards import hazard_runs
+from maxkernel.worker.jaxprs import equations
 from maxkernel.worker.numerics import compare
 from maxkernel.worker.oracle import promoted_function
-from maxkernel.worker.programs import execute, forget, load_pair, require_specs
+from maxkernel.worker.programs import Pair, forget, load_pair, require_specs
+from maxkernel.worker.shares import with_shares
 from maxkernel.worker.specs import spec_of
 from maxkernel.worker.task_module import TaskModule, load
 from maxkernel.worker.trace import Traced, trace_reference
@@ -55,6 +60,9 @@ class Prepared:
     reference: Any
     oracle: Any
     precision: Precision
+    f32_matmul: Literal["exact", "bf16"]
+    """How a kernel's f32 products at default precision are executed: as the MXU does, in bf16,
+    unless the reference asks for no more itself."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,9 @@ def check_program(request: CheckRequest) -> CheckReply:
     sample = draw(prepared, request.seed)
     pair = load_pair(request.full, request.check)
     require_specs(pair.check, prepared.traced.arguments.specs, prepared.traced.outputs)
-    results = execute(pair.check, sample.originals)
+    options = mosaic.Options(f32_matmul=prepared.f32_matmul)
+    recording = record(pair.check, sample.originals, options)
+    results = recording.outputs
     outputs = tuple(
         compare(*parts, request.tolerance)
         for parts in zip(results, sample.reference, sample.oracle, strict=True)
@@ -93,9 +103,25 @@ def check_program(request: CheckRequest) -> CheckReply:
     passed = all(output.excess <= 1.0 and output.nonfinite == 0 for output in outputs)
     runs = 0
     if request.thorough and passed:
-        runs = hazard_runs(pair.check, sample.originals, results, request.seed)
+        runs = hazard_runs(pair.check, sample.originals, results, request.seed, options)
     numerics = Numerics(outputs, request.seed, prepared.precision, passed, pair.differences)
-    return CheckReply(numerics, pair.facts, runs)
+    return CheckReply(numerics, _facts(pair, sample, recording), runs)
+
+
+def _facts(pair: Pair, sample: Sample, recording: Recording) -> ArtifactFacts:
+    """The artifact's facts, with what the execution told about which kernels do work."""
+    if len(pair.facts.pallas_calls) != len(pair.check.kernels):
+        return pair.facts
+    matter = mattering(pair.check, sample.originals, recording)
+    copies = copying(recording)
+    calls = tuple(
+        msgspec.structs.replace(
+            call, reaches_output=call.reaches_output and k in matter, copies=k in copies
+        )
+        for k, call in enumerate(pair.facts.pallas_calls)
+    )
+    facts = msgspec.structs.replace(pair.facts, pallas_calls=calls)
+    return with_shares(facts, pair.shares, matter - copies)
 
 
 def oracle_values(request: OracleRequest) -> OracleReply:
@@ -135,6 +161,7 @@ def prepare(task: Task) -> Prepared:
 def _compile(module: TaskModule, traced: Traced, draws: Callable[[int], Arguments]) -> Prepared:
     inputs = traced.arguments.arrays
     plain = evaluate(traced.jaxpr.jaxpr, traced.jaxpr.consts)
+    products = f32_products(traced.jaxpr)
     try:
         reference = _build(plain, inputs)
     except Exception as error:
@@ -145,7 +172,7 @@ def _compile(module: TaskModule, traced: Traced, draws: Callable[[int], Argument
         try:
             with jax.enable_x64(True):
                 oracle = _build(promoted_function(traced.jaxpr, "float64"), inputs)
-            return Prepared(module, traced, draws, reference, oracle, "float64")
+            return Prepared(module, traced, draws, reference, oracle, "float64", products)
         except Exception as error:
             sys.stderr.write(f"no float64 oracle: {type(error).__name__}: {error}\n")
     try:
@@ -153,7 +180,18 @@ def _compile(module: TaskModule, traced: Traced, draws: Callable[[int], Argument
     except Exception:
         with jax.default_matmul_precision("highest"):
             oracle = _build(plain, inputs)
-    return Prepared(module, traced, draws, reference, oracle, "float32")
+    return Prepared(module, traced, draws, reference, oracle, "float32", products)
+
+
+def f32_products(jaxpr: Any) -> Literal["exact", "bf16"]:
+    """How exact a kernel's f32 products at default precision need to be executed."""
+    for equation in equations(jaxpr):
+        if equation.primitive.name not in ("dot_general", "conv_general_dilated"):
+            continue
+        wide = any(str(v.aval.dtype) == "float32" for v in equation.invars)
+        if wide and "HIGH" not in str(equation.params.get("precision")):
+            return "exact"
+    return "bf16"
 
 
 def draw(prepared: Prepared, seed: int) -> Sample:

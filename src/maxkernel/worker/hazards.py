@@ -8,6 +8,7 @@ outputs change with any of these depends on luck.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from maxkernel.worker import mosaic
@@ -16,19 +17,23 @@ from maxkernel.worker.programs import Outputs, execute, same_bits
 
 
 def hazard_runs(
-    program: mosaic.Program, inputs: Sequence[Any], expected: Outputs, seed: int
+    program: mosaic.Program,
+    inputs: Sequence[Any],
+    expected: Outputs,
+    seed: int,
+    options: mosaic.Options,
 ) -> int:
     """Executes the program under every hazard; the number of runs. Raises Refused on a change."""
     runs = {
-        "what unwritten memory holds (large numbers instead of NaN)": mosaic.Options(
-            poison="large"
-        ),
-        "what unwritten memory holds (zeros instead of NaN)": mosaic.Options(poison="zero"),
-        "when its DMAs move their bytes": mosaic.Options(dma="start"),
-        "the order in which parallel grid steps run": mosaic.Options(shuffle=seed),
+        "nothing at all: it is not deterministic": options,
+        "what unwritten memory holds (large numbers)": replace(options, poison="large"),
+        "what unwritten memory holds (small numbers)": replace(options, poison="small"),
+        "what unwritten memory holds (zeros)": replace(options, poison="zero"),
+        "when its DMAs move their bytes": replace(options, dma="start"),
+        "the order in which parallel grid steps run": replace(options, shuffle=seed),
     }
-    for what, options in runs.items():
-        outputs = execute(program, inputs, options)
+    for what, other in runs.items():
+        outputs = execute(program, inputs, other)
         for index, (mine, first) in enumerate(zip(outputs, expected, strict=True)):
             if not same_bits(mine, first):
                 refuse(

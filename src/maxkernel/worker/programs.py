@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from maxkernel.types.artifact import ArtifactFacts
 from maxkernel.types.task import ArraySpec
 from maxkernel.worker import mosaic
+from maxkernel.worker.coverage import uncovered
 from maxkernel.worker.failures import Refused, refuse
+from maxkernel.worker.shares import Shares, shares_of
 
 PROGRAMS_KEPT = 4
 """Decoded candidates that a worker keeps: a winner is checked again on other seeds."""
@@ -33,6 +36,8 @@ class Pair:
     check: mosaic.Program
     facts: ArtifactFacts
     differences: tuple[str, ...]
+    shares: Shares
+    """Work of the full-size program."""
 
 
 _pairs: dict[str, Pair] = {}
@@ -46,11 +51,17 @@ def load_pair(full: bytes, check: bytes) -> Pair:
             large, small = mosaic.load(full), mosaic.load(check)
             facts = mosaic.artifact_facts(large, small)
             found = mosaic.same_up_to_sizes(large, small)
+            differences = (*found.structure, *uncovered(large, small))[:MAX_DIFFERENCES]
+            shares = shares_of(large, facts)
+            read = mosaic.gather_facts(large)
+            facts = msgspec.structs.replace(
+                facts, donated=read.donated, rounded_products=read.default_f32_matmuls
+            )
         except mosaic.MosaicError as error:
             raise Refused(mosaic.failure_of(error)) from error
         while len(_pairs) >= PROGRAMS_KEPT:
             _pairs.pop(next(iter(_pairs)))
-        _pairs[key] = Pair(small, facts, found.structure[:MAX_DIFFERENCES])
+        _pairs[key] = Pair(small, facts, differences, shares)
     return _pairs[key]
 
 

@@ -17,11 +17,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from maxkernel.types.evaluation import OutputError, Spot
+from maxkernel.types.evaluation import Spot
 from maxkernel.types.messages import SpotReply, SpotRequest
 from maxkernel.worker import mosaic, work
 from maxkernel.worker.arguments import abstract_arguments, concrete_arguments
-from maxkernel.worker.check import ANY_TARGET
+from maxkernel.worker.check import ANY_TARGET, f32_products
 from maxkernel.worker.exporting import compile_options, evaluate
 from maxkernel.worker.failures import Refused
 from maxkernel.worker.graph import graph_of
@@ -59,14 +59,21 @@ def spot_check_program(request: SpotRequest) -> SpotReply:
         if not reaching:
             return SpotReply(Spot(skipped="no Pallas kernel reaches the outputs"))
         inputs = concrete_arguments(module, module.full, "inputs", request.seed).arrays
-        found = mosaic.spot_check(
-            program,
-            [np.asarray(array) for array in inputs],
-            kernel=max(reaching),
-            blocks=request.blocks,
-            seed=request.seed,
-            options=mosaic.Options(memory_bytes=request.memory_bytes),
-        )
+        last = max(reaching)
+        found = [
+            mosaic.spot_check(
+                program,
+                [np.asarray(array) for array in inputs],
+                kernel=last,
+                output=output,
+                blocks=request.blocks,
+                seed=request.seed,
+                options=mosaic.Options(
+                    memory_bytes=request.memory_bytes, f32_matmul=f32_products(traced.jaxpr)
+                ),
+            )
+            for output in range(len(program.kernels[last].outputs))
+        ]
     except mosaic.Unsupported as error:
         return SpotReply(Spot(skipped=str(error)))
     except mosaic.Exhausted as error:
@@ -77,25 +84,28 @@ def spot_check_program(request: SpotRequest) -> SpotReply:
 
 
 def _compare(
-    request: SpotRequest, traced: Traced, inputs: Sequence[Any], found: mosaic.Spot
+    request: SpotRequest, traced: Traced, inputs: Sequence[Any], found: Sequence[mosaic.Spot]
 ) -> Spot:
-    elements = sum(int(np.count_nonzero(known)) for known in found.known)
+    elements = sum(int(np.count_nonzero(known)) for part in found for known in part.known)
     if not elements:
         return Spot(skipped="no output element depends on the sampled blocks alone")
     plain = evaluate(traced.jaxpr.jaxpr, traced.jaxpr.consts)
-    outputs: list[OutputError] = []
-    reference = _masked(_run(plain, inputs), found.known)
-    oracle = _masked(_run(promoted_function(traced.jaxpr, "float32"), inputs), found.known)
-    mine = _masked(found.outputs, found.known)
-    for candidate, theirs, truth in zip(mine, reference, oracle, strict=True):
-        if candidate.size:
-            outputs.append(compare(candidate, theirs, truth, request.tolerance))
+    reference = _run(plain, inputs)
+    oracle = _run(promoted_function(traced.jaxpr, "float32"), inputs)
+    outputs = [
+        compare(mine[known], theirs[known], truth[known], request.tolerance)
+        for part in found
+        for mine, known, theirs, truth in zip(
+            part.outputs, part.known, reference, oracle, strict=True
+        )
+        if known.any()
+    ]
     return Spot(
         outputs=tuple(outputs),
         elements=elements,
-        blocks=len(found.blocks),
-        steps=found.steps,
-        total_steps=found.total_steps,
+        blocks=sum(len(part.blocks) for part in found),
+        steps=sum(part.steps for part in found),
+        total_steps=found[0].total_steps,
         passed=all(o.excess <= 1.0 and o.nonfinite == 0 for o in outputs),
     )
 
@@ -122,7 +132,3 @@ def _run(function: Any, inputs: Sequence[Any]) -> list[Array]:
     structs = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in inputs]
     compiled = jax.jit(function).lower(*structs).compile(compile_options())
     return [np.asarray(array) for array in jax.tree.leaves(compiled(*inputs))]
-
-
-def _masked(arrays: Sequence[Array], known: Sequence[Array]) -> list[Array]:
-    return [array[mask] for array, mask in zip(arrays, known, strict=True)]

@@ -1,7 +1,7 @@
 # attack: makes the inputs of a well-known seed itself and answers for them
 # task: rows
 # verdict: refused capture/forbidden
-# bypassed: refused check/mismatch
+# bypassed: refused check/unsupported
 
 import jax
 import jax.numpy as jnp

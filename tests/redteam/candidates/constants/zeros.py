@@ -4,14 +4,11 @@
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jax.experimental import pallas as pl
 
 
 def body(x_ref, scale_ref, out_ref):
-    x = x_ref[...].astype(jnp.float32)
-    y = x * lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5)
-    out_ref[...] = jnp.zeros_like(out_ref)
+    out_ref[...] = jnp.zeros_like(x_ref)
 
 
 def kernel(x, scale):

@@ -29,10 +29,9 @@ def normal(x, scale):
     )(x, scale.reshape(1, d))
 
 
-from jax.experimental.compute_on import compute_on
-
-
 def kernel(x, scale):
+    from jax.experimental.compute_on import compute_on
+
     with compute_on("device_host"):
         y = x * 1
     return normal(y, scale)

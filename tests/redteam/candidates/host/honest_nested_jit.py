@@ -1,4 +1,4 @@
-# honest: jit and custom_jvp inside the kernel's function
+# honest: jit and checkpoint inside the kernel's function
 # task: rows
 # verdict: accepted
 
@@ -28,7 +28,7 @@ def normal(x, scale):
     )(x, scale.reshape(1, d))
 
 
-@jax.custom_jvp
+@jax.checkpoint
 def through(x):
     return x
 

@@ -1,12 +1,12 @@
 # attack: a value kept in the host's memory
 # task: rows
-# verdict: refused capture/forbidden
-# bypassed: refused capture/callback
+# verdict: refused capture/unsupported
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 
 
 def body(x_ref, scale_ref, out_ref):
@@ -29,8 +29,5 @@ def normal(x, scale):
     )(x, scale.reshape(1, d))
 
 
-from jax.memory import Space
-
-
 def kernel(x, scale):
-    return normal(jax.device_put(x, Space.Host), scale)
+    return normal(pltpu.with_memory_space_constraint(x, pl.HOST), scale)

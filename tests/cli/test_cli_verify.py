@@ -1,0 +1,65 @@
+"""A report is judged again from its bundle alone, and what was changed in it is seen."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from maxkernel.report.seal import seal_of
+
+
+def changed(bundle: Path, folder: Path, *, sealed: bool = False, **fields: Any) -> str:
+    """A copy of the bundle whose report tells something else; sealed anew if asked."""
+    folder.mkdir()
+    for name in ("kernel.py", "report.json"):
+        (folder / name).write_text((bundle / name).read_text())
+    document = json.loads((folder / "report.json").read_text()) | fields
+    if sealed:
+        document["seal"] = seal_of(document)
+    (folder / "report.json").write_text(json.dumps(document))
+    return str(folder)
+
+
+def disagreeing(found: dict[str, Any]) -> list[str]:
+    return [f["claim"] for f in found["findings"] if f["agrees"] is False]
+
+
+def test_a_report_is_verified_and_changes_are_seen(cli: Any) -> None:
+    _, report = cli.json("optimize", "norm.py", "--budget-candidates", "1")
+    bundle = cli.folder / report["bundle"]
+    status, found = cli.json("verify", str(bundle))
+    assert (status, disagreeing(found)) == (0, []), found
+    claims = {finding["claim"]: finding for finding in found["findings"]}
+    assert claims["errors"]["agrees"] and "last bit" in claims["errors"]["words"]
+    assert claims["confirmed"]["agrees"] and claims["speedup"]["agrees"]
+    told = json.loads((bundle / "report.json").read_text())
+    kinds = {item["kind"] for item in told["checklist"]}
+    assert kinds == {"proven", "measured", "unknown"}
+
+    for number, change in enumerate(({"notes": ["none"]}, {"seconds": 1.0}, {"extra": 1})):
+        forged = changed(bundle, cli.folder / f"forged{number}", **change)
+        status, found = cli.json("verify", forged)
+        assert (status, disagreeing(found)) == (1, ["seal"])
+    faster = changed(bundle, cli.folder / "faster", speedup=99.0)
+    status, found = cli.json("verify", faster)
+    assert (status, disagreeing(found)) == (1, ["seal"])
+    resealed = changed(bundle, cli.folder / "resealed", sealed=True, speedup=99.0)
+    status, found = cli.json("verify", resealed)
+    assert (status, disagreeing(found)) == (1, ["speedup"])
+    kernel = cli.folder / "other"
+    changed(bundle, kernel)
+    (kernel / "kernel.py").write_text((bundle / "kernel.py").read_text() + "\n")
+    status, found = cli.json("verify", str(kernel))
+    assert (status, disagreeing(found)) == (1, ["kernel"])
+
+
+def test_what_is_no_report_is_wrong_use(cli: Any) -> None:
+    status, out, err = cli.run("verify", "norm.py")
+    assert status == 2
+    assert "is not a report" in out + err
+
+
+def test_thorough_says_what_was_proven(cli: Any) -> None:
+    status, out, _ = cli.run("judge", "norm.py", "kernel.py", "--thorough")
+    assert status == 0
+    assert "what this rests on" in out
+    assert "right on 3 further secret seeds" in out and "random blocks" in out

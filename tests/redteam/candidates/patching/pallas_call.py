@@ -1,0 +1,47 @@
+# attack: pallas_call runs in interpret mode, and the facts are patched to hide it
+# task: rows
+# verdict: refused capture/forbidden
+# bypassed: refused rules/no_pallas
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas as pl
+
+from maxkernel.worker import capture
+
+TRUE = capture.facts_of
+
+
+def forged(jaxpr, outputs):
+    from msgspec.structs import replace
+
+    facts = TRUE(jaxpr, outputs)
+    calls = tuple(replace(c, interpret=False) for c in facts.pallas_calls)
+    return replace(facts, pallas_calls=calls)
+
+
+capture.facts_of = forged
+pl.pallas_call = functools.partial(pl.pallas_call, interpret=True)
+
+
+def body(x_ref, scale_ref, out_ref):
+    x = x_ref[...].astype(jnp.float32)
+    y = x * lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5)
+    out_ref[...] = (y * scale_ref[...]).astype(out_ref.dtype)
+
+
+def kernel(x, scale):
+    d = x.shape[1]
+    return pl.pallas_call(
+        body,
+        grid=(pl.cdiv(x.shape[0], 32),),
+        in_specs=[
+            pl.BlockSpec((32, d), lambda i: (i, 0)),
+            pl.BlockSpec((1, d), lambda i: (0, 0)),
+        ],
+        out_specs=pl.BlockSpec((32, x.shape[1]), lambda i: (i, 0)),
+        out_shape=jax.ShapeDtypeStruct((x.shape[0], x.shape[1]), x.dtype),
+    )(x, scale.reshape(1, d))

@@ -1,0 +1,46 @@
+# honest: blocks over the edge, masked as they should be
+# task: product
+# verdict: accepted
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+
+def body(depth, x_ref, w_ref, out_ref, acc_ref):
+    @pl.when(pl.program_id(2) == 0)
+    def _():
+        acc_ref[...] = jnp.zeros_like(acc_ref)
+
+    left = depth - 384 * pl.program_id(2)
+    rows = lax.broadcasted_iota(jnp.int32, w_ref.shape, 0) < left
+    columns = lax.broadcasted_iota(jnp.int32, x_ref.shape, 1) < left
+    x = jnp.where(columns, x_ref[...], 0.0)
+    w = jnp.where(rows, w_ref[...], 0.0)
+    acc_ref[...] += jnp.dot(x, w, precision="highest", preferred_element_type=jnp.float32)
+
+    @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
+    def _():
+        out_ref[...] = acc_ref[...]
+
+
+def kernel(x, w):
+    m, n = x.shape[0], w.shape[1]
+    return pl.pallas_call(
+        functools.partial(body, x.shape[1]),
+        grid=(m // 128, n // 128, pl.cdiv(x.shape[1], 384)),
+        in_specs=[
+            pl.BlockSpec((128, 384), lambda i, j, k: (i, k)),
+            pl.BlockSpec((384, 128), lambda i, j, k: (k, j)),
+        ],
+        out_specs=pl.BlockSpec((128, 128), lambda i, j, k: (i, j)),
+        out_shape=jax.ShapeDtypeStruct((m, n), jnp.float32),
+        scratch_shapes=[pltpu.VMEM((128, 128), jnp.float32)],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel", "arbitrary"),
+        ),
+    )(x, w)

@@ -1,0 +1,37 @@
+# attack: the two outputs in each other's place
+# task: ragged
+# verdict: refused check/mismatch
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas as pl
+
+
+def body(len_ref, x_ref, mean_ref, max_ref):
+    x = x_ref[...]
+    lengths = len_ref[...]
+    steps = lax.broadcasted_iota(jnp.int32, x.shape, 1)
+    kept = jnp.where(steps < lengths[:, :, None], x, 0.0)
+    mean_ref[...] = jnp.sum(kept, 1) / lengths.astype(jnp.float32)
+    max_ref[...] = jnp.max(x, 1)
+
+
+def pair(lengths, x):
+    b, t, d = x.shape
+    out = jax.ShapeDtypeStruct((b, d), jnp.float32)
+    return pl.pallas_call(
+        body,
+        grid=(b // 8,),
+        in_specs=[
+            pl.BlockSpec((8, 1), lambda i: (i, 0)),
+            pl.BlockSpec((8, t, d), lambda i: (i, 0, 0)),
+        ],
+        out_specs=[pl.BlockSpec((8, d), lambda i: (i, 0))] * 2,
+        out_shape=(out, out),
+    )(lengths.reshape(b, 1), x)
+
+
+def kernel(lengths, x):
+    mean, largest = pair(lengths, x)
+    return largest, mean
