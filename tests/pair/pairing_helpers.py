@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from maxkernel.modes.pair.acts import KIND, Act
+from maxkernel.modes.pair.acts import KIND, Act, Joined
 from maxkernel.store import RunFile, RunHeader
 from maxkernel.tasks import load_task
 from maxkernel.types import Budget, Design, Plan
@@ -66,6 +66,7 @@ class Script:
 
     def __init__(self, folder: Path) -> None:
         self.run = RunFile.resume(folder)
+        self.write(Joined())
 
     def write(self, act: Act) -> None:
         """Appends an act of the engine."""

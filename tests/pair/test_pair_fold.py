@@ -11,6 +11,7 @@ from pairing_helpers import PLAN, SOURCE, Script, new_run
 from maxkernel.errors import UsageError
 from maxkernel.modes.pair import Ask, Focus, PairSession, State, budget_of
 from maxkernel.modes.pair.acts import Began, Ended, Heard
+from maxkernel.store import RunFile
 from maxkernel.types import Outcome, Plan
 
 
@@ -266,6 +267,19 @@ def test_an_engine_that_was_killed_leaves_its_stage_to_be_done(
     assert len(state.bench.cards) == 1
     assert [line.kind for line in state.lines].count("stage") == 1
     second.run.close()
+
+
+def test_a_search_that_drives_the_run_is_not_handed_stages(
+    folder: Path, terminal: PairSession
+) -> None:
+    search = RunFile.resume(folder)
+    with pytest.raises(UsageError, match="a search drives this run"):
+        terminal.answer(True)
+    with pytest.raises(UsageError, match="a search drives this run"):
+        terminal.ask(Ask(stage="plan"))
+    assert terminal.note("rows are long").bench.notes
+    search.close()
+    assert terminal.answer(True).running
 
 
 @pytest.mark.parametrize("stage", ["judge", "tune", "profile", "debug", "explain", "accept"])

@@ -162,7 +162,11 @@ class Told(_Act, frozen=True, tag="told"):
     problem: bool = False
 
 
+class Joined(_Act, frozen=True, tag="joined"):
+    """The process that drives the run from here on is a pairing session's engine."""
+
+
 Act = (
     Ask | Answer | EditPlan | Reject | Note | Move | Undo | Redo | SetApprove | Stop | Began
-    | Heard | Ended | Told
+    | Heard | Ended | Told | Joined
 )  # fmt: skip

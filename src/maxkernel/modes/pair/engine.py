@@ -14,7 +14,7 @@ import msgspec
 from maxkernel.engineers.team import Team
 from maxkernel.errors import MaxkernelError
 from maxkernel.judge import Judge, Prepared, describe_holes
-from maxkernel.modes.pair.acts import KIND, Act, Began, Ended, Heard, Told
+from maxkernel.modes.pair.acts import KIND, Act, Began, Ended, Heard, Joined, Told
 from maxkernel.modes.pair.desk import Desk, Publish
 from maxkernel.modes.pair.explain import Search
 from maxkernel.modes.pair.facts import budget_of
@@ -58,6 +58,7 @@ class PairEngine:
         self._state = State()
         self._closing = threading.Event()
         self._prepared: Prepared | None = None
+        self._write(Joined())
 
     def serve(self, idle_seconds: float | None = None) -> None:
         """Runs approved stages until `close`, or until nothing happened for `idle_seconds`.

@@ -21,6 +21,7 @@ from maxkernel.modes.pair.acts import (
     EditPlan,
     Ended,
     Heard,
+    Joined,
     Move,
     Note,
     Redo,
@@ -48,8 +49,10 @@ def fold(state: State, events: Iterable[Event]) -> State:
 
 
 def _step(state: State, event: Event) -> State:
-    if event.kind == "opened" and not state.revision:
-        return _follow(state, event, runs=False)
+    if event.kind == "opened":
+        first = not state.revision
+        state = _replace(state, driver=event.session)
+        return _follow(state, event, runs=False) if first else state
     if event.kind != KIND:
         return state
     act = _decode(event)
@@ -213,6 +216,10 @@ def _ended(state: State, event: Event, act: Ended) -> State:
     return _follow(state, event, runs=stage not in _ENDS)
 
 
+def _joined(state: State, event: Event, act: Joined) -> State:
+    return _replace(state, engine=event.session)
+
+
 def _told(state: State, event: Event, act: Told) -> State:
     return _say(state, event, "problem" if act.problem else "result", act.text, "team")
 
@@ -273,4 +280,5 @@ _HANDLERS: dict[type[Any], Callable[[State, Event, Any], State]] = {
     Heard: _heard,
     Ended: _ended,
     Told: _told,
+    Joined: _joined,
 }

@@ -43,6 +43,8 @@ MAX_SOURCE_BYTES = 1 << 20
 """Bytes of an edited kernel; the judge reads no more either."""
 
 _POLL_SECONDS = 0.1
+_JOIN_SECONDS = 1.0
+"""An engine that has just opened a run says within this time that it is one."""
 
 _NEEDS_KERNEL = frozenset({"judge", "debug", "tune", "profile", "explain", "accept"})
 _NEEDS_ACCEPTED = frozenset({"tune", "profile", "accept"})
@@ -107,6 +109,7 @@ class PairSession:
         if key and key in state.keys:
             return state
         _idle(state)
+        self._require_engine()
         return self._act(self._checked(state, ask), key)
 
     def answer(self, approve: bool, why: str = "", proposal: int | None = None) -> State:
@@ -116,6 +119,8 @@ class PairSession:
             if state.proposal is None or state.proposal.status != "open":
                 raise UsageError("nothing waits for your word", "/help lists what you can do")
             proposal = state.proposal.id
+        if approve:
+            self._require_engine()
         return self._act(Answer(proposal=proposal, approve=approve, why=_text(why)))
 
     def edit_plan(self, plan: Plan, card: int | None = None, key: str = "") -> State:
@@ -210,6 +215,17 @@ class PairSession:
         if state.proposal is None or not state.running:
             raise UsageError("nothing is running")
         return self._act(Stop(proposal=state.proposal.id))
+
+    def _require_engine(self) -> None:
+        """Raises UsageError while a search drives the run, which would not hear of a stage."""
+        end = time.monotonic() + _JOIN_SECONDS
+        while (state := self.state).driver != state.engine and self.run.driven():
+            if time.monotonic() > end:
+                raise UsageError(
+                    "a search drives this run; stages wait until it has ended",
+                    "stop it first; notes, pins and cuts reach it meanwhile",
+                )
+            time.sleep(_POLL_SECONDS)
 
     def _checked(self, state: State, ask: Ask) -> Ask:
         """The stage with its subject filled in, once it is certain that it can run."""

@@ -96,6 +96,10 @@ class State(msgspec.Struct, frozen=True):
     worked: float = 0.0
     """Seconds that finished stages took."""
     keys: frozenset[str] = frozenset()
+    driver: int = 0
+    """Session number of the process that drove the run last."""
+    engine: int = 0
+    """Session number of the last pairing engine; a search drives where the two differ."""
 
     @property
     def running(self) -> bool:

@@ -49,8 +49,6 @@
       if (!value) continue;
       svg.append("line").attr("class", cls).attr("x1", left).attr("x2", width - right)
         .attr("y1", y(value)).attr("y2", y(value));
-      svg.append("text").attr("class", cls).attr("x", width - right).attr("y", y(value) - 5)
-        .attr("text-anchor", "end").text(`${name} ${micro(value)}`);
     }
     for (const p of data.points.filter((q) => q.us === null)) {
       const cx = x(p.n), cy = height - bottom - 8;
@@ -63,6 +61,11 @@
     svg.selectAll(".dot").data(known).join("circle").attr("class", "dot")
       .attr("cx", (p) => x(p.n)).attr("cy", (p) => y(p.us)).attr("r", 4.5)
       .append("title").text((p) => `${p.n}: design ${p.design}, ${micro(p.us)}`);
+    for (const [value, name, cls] of [[data.baseline, "XLA", "baseline"], [data.bound, "roofline", "bound"]]) {
+      if (!value) continue;
+      svg.append("text").attr("class", cls).attr("x", width - right).attr("y", y(value) - 6)
+        .attr("text-anchor", "end").text(`${name} ${micro(value)}`);
+    }
   }
 
   function place(nodes) {
@@ -121,6 +124,7 @@
     spots.append("text").attr("class", "soft").attr("x", 20).attr("dy", "1.1em")
       .text((n) => (n.move.length > 18 ? `${n.move.slice(0, 17)}...` : n.move));
     spots.append("title").text((n) => `design ${n.id}: ${n.strategy}\n${n.move}; ${n.trials} judged`);
+    legend(figure, [["faster than XLA", "is-faster"], ["accepted", "is-accepted"], ["refused", "is-refused"]]);
   }
 
   function ladder(figure, data) {
@@ -174,17 +178,21 @@
     const low = d3.min(xs) / 4, high = d3.max(xs) * 4;
     const x = d3.scaleLog([low, high], [left, width - right]);
     const y = d3.scaleLog([Math.min(d3.min(data.points, (p) => p.y), low * data.bandwidth) / 2, data.peak * 2], [height - bottom, top]);
-    const tera = (v) => `${d3.format(".2~g")(v / 1e12)}T`;
-    svg.append("g").attr("class", "axis soft").attr("transform", `translate(0,${height - bottom})`).call(d3.axisBottom(x).ticks(4, "~g"));
-    svg.append("g").attr("class", "axis soft").attr("transform", `translate(${left},0)`).call(d3.axisLeft(y).ticks(4).tickFormat(tera));
+    const tera = (v) => `${d3.format(".3~r")(v / 1e12)} T`;
+    const round = (axis) => axis.ticks(8).filter((v) => /^[125]0*$/.test(String(v).replace(/^0\.0*/, "")));
+    svg.append("g").attr("class", "axis soft").attr("transform", `translate(0,${height - bottom})`).call(d3.axisBottom(x).tickValues(round(x)).tickFormat(d3.format("~s")));
+    svg.append("g").attr("class", "axis soft").attr("transform", `translate(${left},0)`).call(d3.axisLeft(y).tickValues(round(y)).tickFormat(tera));
     svg.append("path").attr("class", "bound").attr("fill", "none").attr("stroke-width", 2.2)
       .attr("d", `M${x(low)},${y(low * data.bandwidth)}L${x(ridge)},${y(data.peak)}L${x(high)},${y(data.peak)}`);
     svg.append("text").attr("class", "bound").attr("x", width - right).attr("y", y(data.peak) - 6).attr("text-anchor", "end")
-      .text(`${tera(data.peak)}FLOP/s on ${data.target}`);
+      .text(`${tera(data.peak)}FLOP/s, peak of ${data.target}`);
     svg.append("text").attr("class", "soft").attr("x", width - right).attr("y", height - 4).attr("text-anchor", "end").text("FLOP per byte of HBM");
     const dots = svg.selectAll(".spot").data(data.points).join("g").attr("class", "spot");
     dots.append("circle").attr("class", (p) => `bar-${p.kind}`).attr("cx", (p) => x(p.x)).attr("cy", (p) => y(p.y)).attr("r", 6);
-    dots.append("text").attr("x", (p) => x(p.x) + 9).attr("y", (p) => y(p.y) + 14).text((p) => `${p.name} ${tera(p.y)}`);
+    const end = (p) => x(p.x) > (left + width) / 2;
+    dots.append("text").attr("x", (p) => x(p.x) + (end(p) ? -9 : 9))
+      .attr("y", (p) => y(p.y) + (p.kind === "kernel" ? 18 : -9))
+      .attr("text-anchor", (p) => (end(p) ? "end" : "start")).text((p) => `${p.name} ${tera(p.y)}FLOP/s`);
   }
 
   const kinds = { curve, graph, ladder, timeline, roofline };
