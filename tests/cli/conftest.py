@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+sys.path.append(str(Path(__file__).parent.parent / "llm"))  # a scripted model server
+
 TASK = '''"""Row-wise root mean square norm, small."""
 
 import jax
@@ -109,18 +111,28 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
+@pytest.fixture(scope="session")
+def new_cli(shared_cache: Path) -> Callable[[Path], CommandLine]:
+    """Makes a command line in an empty folder."""
+
+    def make(folder: Path) -> CommandLine:
+        environment = os.environ | {
+            "MAXKERNEL_CACHE_DIR": str(shared_cache),
+            "XDG_CONFIG_HOME": str(folder / "config"),
+            "COLUMNS": "200",
+            "NO_COLOR": "1",
+        }
+        made = CommandLine(folder, environment)
+        made.write("norm.py", TASK)
+        made.write("kernel.py", KERNEL)
+        return made
+
+    return make
+
+
 @pytest.fixture
-def cli(tmp_path: Path, shared_cache: Path) -> CommandLine:
-    environment = os.environ | {
-        "MAXKERNEL_CACHE_DIR": str(shared_cache),
-        "XDG_CONFIG_HOME": str(tmp_path / "config"),
-        "COLUMNS": "200",
-        "NO_COLOR": "1",
-    }
-    made = CommandLine(tmp_path, environment)
-    made.write("norm.py", TASK)
-    made.write("kernel.py", KERNEL)
-    return made
+def cli(tmp_path: Path, new_cli: Callable[[Path], CommandLine]) -> CommandLine:
+    return new_cli(tmp_path)
 
 
 @pytest.fixture

@@ -99,6 +99,10 @@ class FakeServer:
                 headers = {k.lower(): v for k, v in self.headers.items()}
                 server._answer(self, Request(self.path, headers, body, time.monotonic()))
 
+            def do_GET(self) -> None:
+                headers = {k.lower(): v for k, v in self.headers.items()}
+                server._list(self, Request(self.path, headers, {}, time.monotonic()))
+
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
@@ -122,6 +126,22 @@ class FakeServer:
     def respond(self, by: Callable[[Request], Step]) -> None:
         """Answers by a function of the request."""
         self._respond = by
+
+    def _list(self, handler: BaseHTTPRequestHandler, request: Request) -> None:
+        """Two models, as each provider lists them, for a key that does not start with `bad`."""
+        with self._lock:
+            self.requests.append(request)
+        keys = ("authorization", "x-api-key", "x-goog-api-key")
+        if any(request.headers.get(k, "").removeprefix("Bearer ").startswith("bad") for k in keys):
+            step = Status(401, "no such key")
+            _send(handler, 401, _error(request.wire, step), {})
+            return
+        names = ("one", "two")
+        models = [{"name": f"models/{name}"} for name in names]
+        about = {"object": "model", "type": "model", "created": 1, "owned_by": "x"}
+        about |= {"display_name": "x", "created_at": "2026-01-01T00:00:00Z"}
+        data = [{"id": name, **about} for name in names]
+        _send(handler, 200, {"object": "list", "data": data, "models": models}, {})
 
     def _answer(self, handler: BaseHTTPRequestHandler, request: Request) -> None:
         with self._lock:

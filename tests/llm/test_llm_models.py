@@ -8,7 +8,15 @@ import sys
 import pytest
 from llm_helpers import KEY
 
-from maxkernel.engineers.llm import check_model, forecast, parse_model, price_of, probe, providers
+from maxkernel.engineers.llm import (
+    check_model,
+    count_models,
+    forecast,
+    parse_model,
+    price_of,
+    probe,
+    providers,
+)
 from maxkernel.engineers.llm.staff import chosen_models
 from maxkernel.errors import EnvironmentFault, UsageError
 
@@ -89,6 +97,28 @@ def test_a_probe_asks_one_short_question(server):
     server.script(Say("ready"))
     assert probe(f"openai:gpt-4.1@{server.url}/v1") == "ready"
     assert len(server.requests) == 1
+
+
+BASES = {
+    "openai": ("OPENAI_BASE_URL", "/v1"),
+    "anthropic": ("ANTHROPIC_BASE_URL", ""),
+    "google": ("GOOGLE_GEMINI_BASE_URL", ""),
+}
+
+
+@pytest.mark.parametrize("kind", BASES)
+def test_a_provider_is_asked_for_its_models(server, kind, monkeypatch):
+    name, path = BASES[kind]
+    monkeypatch.setenv(name, server.url + path)
+    assert count_models(kind) == 2
+    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.setenv(variable, "bad-key-0123456789")
+    with pytest.raises(EnvironmentFault, match=f"{kind} does not answer") as caught:
+        count_models(kind)
+    assert "bad-key" not in caught.value.message
+    monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with pytest.raises(EnvironmentFault, match=f"{kind} does not answer"):
+        count_models(kind)
 
 
 def test_roles_choose_their_models():

@@ -12,7 +12,14 @@ import msgspec
 
 from maxkernel.api.session import Session
 from maxkernel.api.stopping import stop_ear
-from maxkernel.api.team import MODELS, Models, change_models, check_models, staffed
+from maxkernel.api.team import (
+    MODELS,
+    Models,
+    change_models,
+    check_models,
+    models_in_force,
+    staffed,
+)
 from maxkernel.engineers.team import Team
 from maxkernel.errors import UsageError
 from maxkernel.judge import Prepared, require_sound
@@ -39,7 +46,8 @@ class RunOptions:
     search: SearchSettings | None = None
     """Search the design graph with these settings; None: the closed loop, or what the run did."""
     use_memory: bool = True
-    """A graph search starts from what worked on earlier tasks, and adds to it."""
+    """A graph search starts from what worked on earlier tasks, and adds to it; a replay does
+    neither."""
     models: Models | None = None
     """Models that fill roles; None: those that the run had."""
     record: Path | None = None
@@ -161,7 +169,8 @@ def _search(session: Session, context: Context, options: RunOptions) -> Finish:
     settings = options.search or context.run.recall(SETTINGS, SearchSettings)
     if settings is None:
         return run_auto(context)
-    with open_memory(session.settings.cache_path, options.use_memory) as memory:
+    remembers = options.use_memory and not models_in_force(context.run).replay
+    with open_memory(session.settings.cache_path, remembers) as memory:
         return run_graph(context, settings, memory)
 
 

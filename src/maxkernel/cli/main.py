@@ -49,6 +49,8 @@ def _run(arguments: list[str]) -> int:
         return stop.exit_code
     except TyperException as error:
         raise UsageError(error.format_message() or _WANTS_COMMAND, _SEE_HELP) from error
+    if status == EXIT_INTERRUPTED:  # what typer makes of an interrupt
+        raise KeyboardInterrupt
     return status if isinstance(status, int) else 0
 
 
