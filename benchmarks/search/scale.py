@@ -56,7 +56,7 @@ def measure(
         "evaluations": judged,
         "wall": wall,
         "per_second": judged / wall,
-        "cpu_ms": 1e3 * cpu / judged,
+        "cpu_ms": 1e3 * (cpu - executor.own_cpu) / judged,
         "busy": executor.busy_seconds / (workers * wall),
         "file_kib": (folder / "r" / "run.sqlite").stat().st_size / judged / 1024,
     }

@@ -75,6 +75,8 @@ class SimulatedWorkers:
         self._order = itertools.count()
         self._closed = False
         self.busy_seconds = 0.0
+        self.own_cpu = 0.0
+        """Seconds of CPU for what hosts would do: making replies and encoding them."""
         self._clock = threading.Thread(target=self._run, daemon=True)
         self._clock.start()
 
@@ -82,11 +84,15 @@ class SimulatedWorkers:
         """See Executor.submit."""
         future: Future[Reply] = Future()
         msgspec.msgpack.encode(request)
+        started = time.thread_time()
         kind, reply = _serve(request)
+        body = msgspec.msgpack.encode(reply)
+        own = time.thread_time() - started
         seconds = self._scale * SECONDS.get(kind, 0.0) * self._random.expovariate(1.0)
         with self._wake:
             order = next(self._order)
-            heapq.heappush(self._queue, (order, seconds, msgspec.msgpack.encode(reply), future))
+            self.own_cpu += own
+            heapq.heappush(self._queue, (order, seconds, body, future))
             self._start()
             self._wake.notify()
         return future

@@ -20,7 +20,7 @@ from maxkernel.types import Design, Intent, Move, Outcome, Plan, Tunable
 PLAN_EVERY = 8
 """Evaluations after which the planner may be asked again, with what was learned meanwhile."""
 
-FRONTIER = 256
+FRONTIER = 128
 """Nodes whose options a policy sees; what is worth less waits."""
 
 REFRESH = 64

@@ -17,7 +17,7 @@ from maxkernel.search.artifacts import Artifacts
 from maxkernel.search.board import Board
 from maxkernel.search.context import Context
 from maxkernel.search.decision import job_of
-from maxkernel.search.inputs import inputs_of
+from maxkernel.search.inputs import Inputs, inputs_of
 from maxkernel.search.job import CHOICE, RESULT, Job, JobResult, Steer
 from maxkernel.search.memory import Lesson
 from maxkernel.search.options import Option, Scale
@@ -25,7 +25,7 @@ from maxkernel.search.policies import Standing, get_policy
 from maxkernel.search.reading import foreign
 from maxkernel.search.settings import SearchSettings
 from maxkernel.search.steer import Ear
-from maxkernel.search.work import Inputs, do_job
+from maxkernel.search.work import do_job
 
 Reason = Literal["budget", "roofline", "no gain", "no plan", "stopped"]
 
@@ -110,7 +110,7 @@ class Driver:
         if job.kind == "repair":
             self._run.add_intent(self.board.graph[job.node].intent)
         asks_planner = self._context.team.mover is None
-        self._inputs[job.number] = inputs_of(self._run, self.board, job, history=asks_planner)
+        self._inputs[job.number] = inputs_of(self.board, job, history=asks_planner)
 
     def _decide(self, number: int) -> Job:
         """The stored decision of that number, or a new one, stored."""

@@ -46,7 +46,9 @@ class Node:
     intent: Intent
     root: int
     """Id of the intent that this design serves: its own, or that of the design it repairs."""
-    depth: int
+    depth: int = 0
+    chain: int = 0
+    """The first intent that it descends from, by first parents."""
     written: bool = False
     """The run file holds its source."""
     trials: list[Trial] = field(default_factory=list[Trial])
@@ -115,6 +117,7 @@ class DesignGraph:
         self.leaders: list[tuple[float, int]] = []
         """(seconds, id) of the best accepted designs, LEADERS at most, the fastest first."""
         self._owners: dict[str, int] = {}
+        self._lines: dict[int, tuple[Node, ...]] = {}
 
     def __getitem__(self, id: int) -> Node:
         return self.nodes[id]
@@ -136,11 +139,9 @@ class DesignGraph:
             id=intent.id,
             intent=msgspec.structs.replace(intent, source=""),
             root=parents[0].root if repairs else intent.id,
-            depth=1 + max((p.depth for p in parents), default=-1),
         )
         self.nodes[intent.id] = node
-        for parent in parents:
-            parent.children.append(node.id)
+        self._place(node)
         return node
 
     def move_below(self, id: int, intent: Intent) -> None:
@@ -148,10 +149,8 @@ class DesignGraph:
         node = self.nodes[id]
         for parent in node.intent.parents:
             self.nodes[parent].children.remove(id)
-        for parent in intent.parents:
-            self.nodes[parent].children.append(id)
         node.intent = msgspec.structs.replace(intent, source="")
-        node.depth = 1 + max(self.nodes[p].depth for p in intent.parents)
+        self._place(node)
 
     def add_design(self, design: Design) -> Node:
         """The node of a design that is written."""
@@ -186,6 +185,17 @@ class DesignGraph:
             self.best, self.record = node, seconds
         return trial
 
+    def _place(self, node: Node) -> None:
+        """Hangs a node below its parents. Only nodes without children are ever moved."""
+        parents = [self.nodes[p] for p in node.intent.parents if p in self.nodes]
+        node.depth = 1 + max((p.depth for p in parents), default=-1)
+        node.chain = parents[0].chain if parents else node.id
+        seen = {node.id: node}
+        for parent in parents:
+            parent.children.append(node.id)
+            seen |= {n.id: n for n in self._lines[parent.id]}
+        self._lines[node.id] = tuple(seen.values())
+
     def _lead(self, seconds: float, id: int) -> None:
         others = [pair for pair in self.leaders if pair[1] != id]
         self.leaders = sorted([*others, (seconds, id)])[:LEADERS]
@@ -203,24 +213,13 @@ class DesignGraph:
                 node.peak = seconds
                 node.quiet = 0
 
-    def lineage(self, id: int) -> list[Node]:
+    def lineage(self, id: int) -> tuple[Node, ...]:
         """A node, its parents, their parents ..., each once, the node first."""
-        seen: dict[int, Node] = {}
-        stack = [id]
-        while stack:
-            at = stack.pop(0)
-            if at not in seen and at in self.nodes:
-                seen[at] = self.nodes[at]
-                stack += self.nodes[at].intent.parents
-        return list(seen.values())
+        return self._lines[id]
 
     def chain(self, id: int) -> int:
         """The first intent that a node descends from, by first parents."""
-        while True:
-            known = [p for p in self.nodes[id].intent.parents if p in self.nodes]
-            if not known:
-                return id
-            id = known[0]
+        return self.nodes[id].chain
 
     def descendants(self, id: int) -> list[Node]:
         """A node and all that came of it, each once."""

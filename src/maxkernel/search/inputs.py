@@ -1,52 +1,53 @@
-"""What a job is given: read from the graph and the run file at the moment it is decided."""
+"""What a job is given: the graph as it stood at the moment of the decision."""
 
 from __future__ import annotations
 
-import msgspec
+from dataclasses import dataclass
 
 from maxkernel.search.board import Board, outcome
 from maxkernel.search.graph import Node
 from maxkernel.search.job import Job
-from maxkernel.search.work import Inputs
-from maxkernel.store import RunFile
-from maxkernel.types import Evaluation, Intent, Outcome, Plan
+from maxkernel.types import Failure, Intent, Outcome, Plan
 
 
-def inputs_of(run: RunFile, board: Board, job: Job, *, history: bool) -> Inputs:
+@dataclass(frozen=True)
+class Inputs:
+    """Sources and evaluations are left in the run file; the worker's thread reads them there."""
+
+    intent: Intent | None = None
+    """What is to be written, by `implement` and `repair`; without a source."""
+    design: int = 0
+    """What is to be worked on; for `repair`, the design to mend."""
+    failure: Failure | None = None
+    best: str = ""
+    """Digest of the best candidate of `design`."""
+    partners: tuple[int, ...] = ()
+    history: tuple[Outcome, ...] = ()
+
+
+def inputs_of(board: Board, job: Job, *, history: bool) -> Inputs:
     """The inputs of a job that has just begun; `history`: also for moves, which cost a look at
     the whole graph."""
     match job.kind:
         case "plan":
             return Inputs(history=(*board.history(), *_said("", board.hints)))
         case "implement":
-            return Inputs(intent=_intent(run, board, job.node))
+            return Inputs(board.graph[job.node].intent)
         case "repair":
             broken = board.graph[job.broken]
-            return Inputs(_intent(run, board, job.node), run.design(job.broken), broken.failure)
+            return Inputs(board.graph[job.node].intent, job.broken, broken.failure)
         case "moves":
             node = board.graph[job.node]
-            partners = [run.design(id) for id in job.partners]
             return Inputs(
-                design=run.design(job.node),
-                evaluation=_best(run, node),
-                partners=tuple(p for p in partners if p is not None),
+                design=job.node,
+                best=node.best.candidate if node.best is not None else "",
+                partners=job.partners,
                 history=_lineage(board, node) if history else (),
             )
         case "rank" | "tune":
-            return Inputs(design=run.design(job.node))
+            return Inputs(design=job.node)
         case "idle":
             return Inputs()
-
-
-def _intent(run: RunFile, board: Board, id: int) -> Intent:
-    """A node's intent as it stands now, with the source that only the run file keeps."""
-    stored = run.intent(id)
-    source = stored.source if stored is not None else ""
-    return msgspec.structs.replace(board.graph[id].intent, source=source)
-
-
-def _best(run: RunFile, node: Node) -> Evaluation | None:
-    return run.evaluation(node.best.candidate) if node.best is not None else None
 
 
 def _lineage(board: Board, node: Node) -> tuple[Outcome, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from maxkernel.engineers.builtin import BuiltinProfiler
@@ -11,6 +9,7 @@ from maxkernel.engineers.roles import BudgetSpent, NoAnswer
 from maxkernel.judge import read_source
 from maxkernel.search.artifacts import Artifacts
 from maxkernel.search.context import Context
+from maxkernel.search.inputs import Inputs
 from maxkernel.search.job import Job, JobResult, Merge, Ranked
 from maxkernel.search.moves import ask_for_moves
 from maxkernel.search.spaces import nearest, widen
@@ -22,25 +21,8 @@ from maxkernel.types import (
     Design,
     Evaluation,
     Failure,
-    Intent,
-    Outcome,
     Tunable,
 )
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What a job is given: the graph as it stood when it was chosen."""
-
-    intent: Intent | None = None
-    """What is to be written, by `implement` and `repair`."""
-    design: Design | None = None
-    """What is to be worked on; for `repair`, the design to mend."""
-    failure: Failure | None = None
-    evaluation: Evaluation | None = None
-    """The best one of `design`."""
-    partners: tuple[Design, ...] = ()
-    history: tuple[Outcome, ...] = ()
 
 
 def do_job(context: Context, artifacts: Artifacts, job: Job, inputs: Inputs) -> JobResult:
@@ -54,9 +36,9 @@ def do_job(context: Context, artifacts: Artifacts, job: Job, inputs: Inputs) -> 
             case "repair":
                 return _repair(context, artifacts, inputs)
             case "rank":
-                return _rank(context, job, _known(inputs.design))
+                return _rank(context, job, _stored(context, inputs.design))
             case "tune":
-                return _tune(context, artifacts, job, _known(inputs.design))
+                return _tune(context, artifacts, job, _stored(context, inputs.design))
             case "moves":
                 return _moves(context, inputs)
             case "idle":
@@ -79,9 +61,10 @@ def fitting(tunables: dict[str, Tunable], source: str) -> dict[str, Tunable]:
     }
 
 
-def _known(design: Design | None) -> Design:
+def _stored(context: Context, id: int) -> Design:
+    design = context.run.design(id)
     if design is None:
-        raise ValueError("this kind of job works on a design that is written")
+        raise ValueError(f"design {id} is not written, so no job can work on it")
     return design
 
 
@@ -97,7 +80,9 @@ def _implement(context: Context, artifacts: Artifacts, inputs: Inputs) -> JobRes
     if intent is None:
         raise ValueError("an implement job needs an intent")
     context.progress.stage("implement", intent.id)
-    source = intent.source or context.team.implementer.implement(
+    stored = context.run.intent(intent.id)
+    given = stored.source if stored is not None else ""
+    source = given or context.team.implementer.implement(
         prepared.info, intent.plan, prepared.target
     )
     design = Design(intent.id, intent.plan, source, intent.move, intent.parents)
@@ -106,7 +91,8 @@ def _implement(context: Context, artifacts: Artifacts, inputs: Inputs) -> JobRes
 
 
 def _repair(context: Context, artifacts: Artifacts, inputs: Inputs) -> JobResult:
-    broken, failure, prepared = _known(inputs.design), inputs.failure, context.prepared
+    broken, failure = _stored(context, inputs.design), inputs.failure
+    prepared = context.prepared
     intent = inputs.intent
     if failure is None or intent is None:
         raise ValueError("a repair needs an intent and a failure")
@@ -182,26 +168,28 @@ def _rank(context: Context, job: Job, design: Design) -> JobResult:
         return JobResult(note=declared.message)
     space = context.team.tuner.extend(prepared.info, design.plan, declared, prepared.target)
     space = widen(space)
-    candidates = [Candidate(design.source, a) for a in nearest(space, job.limit)]
     seen: set[str] = set()
     ranked: list[Ranked] = []
-    for candidate, found in zip(candidates, context.capture(candidates), strict=True):
+    for assignment in nearest(space, job.limit):
+        found = context.judge.capture(prepared, Candidate(design.source, assignment))[0]
         if isinstance(found, Failure) or (program := found.digest) in seen:
             continue
         seen.add(program)
         if fits(found.facts, prepared.target):
             seconds = estimate(found.facts, prepared.info, prepared.target)
-            ranked.append(Ranked(candidate.tunables, seconds, program))
+            ranked.append(Ranked(assignment, seconds, program))
     ranked.sort(key=lambda r: r.estimate)
     return JobResult(space=space, ranked=tuple(ranked))
 
 
 def _moves(context: Context, inputs: Inputs) -> JobResult:
-    design, evaluation = _known(inputs.design), inputs.evaluation
+    run, design = context.run, _stored(context, inputs.design)
+    evaluation = run.evaluation(inputs.best)
     if evaluation is None:
         raise ValueError("moves start from an accepted design")
     context.progress.stage("moves", design.id)
-    moves, merges = ask_for_moves(context, design, evaluation, inputs.partners, inputs.history)
+    partners = tuple(p for id in inputs.partners if (p := run.design(id)) is not None)
+    moves, merges = ask_for_moves(context, design, evaluation, partners, inputs.history)
     return JobResult(
         moves=tuple(moves), merges=tuple(Merge(other.id, move) for other, move in merges)
     )

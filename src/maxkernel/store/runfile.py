@@ -21,6 +21,8 @@ import msgspec
 from maxkernel.errors import UsageError
 from maxkernel.store.claim import claim, is_claimed
 from maxkernel.store.codec import decode, encode
+from maxkernel.store.pending import Pending
+from maxkernel.store.recent import Recent
 from maxkernel.store.records import Event as Event
 from maxkernel.store.records import RunHeader as RunHeader
 from maxkernel.store.schema import migrate
@@ -38,6 +40,9 @@ class RunFile:
         self.folder = folder
         self._lock = threading.RLock()
         self._listeners: list[Callable[[Event], None]] = []
+        self._pending: Pending | None = None
+        self._known: dict[str, set[int | str]] = {}
+        self._recent = Recent()
         self._driver = claim(folder) if drive else None
         path = folder / FILE_NAME
         self._db = sqlite3.connect(
@@ -104,8 +109,8 @@ class RunFile:
 
     def event(self, kind: str, **body: Any) -> int:
         """Appends an event; returns its id."""
-        with self._lock:
-            event = self._append(kind, body)
+        with self.batch() as pending:
+            event = self._append(pending, kind, body)
         self._tell(event)
         return event.id
 
@@ -128,55 +133,54 @@ class RunFile:
 
     def remember(self, key: str, value: Any) -> None:
         """Stores the result of step `key`, which has none yet."""
-        with self._lock, self.batch():
-            event = self._append("step", {"key": key})
-            self._db.execute(
-                "INSERT INTO steps VALUES (?, ?, ?)",
-                (key, event.id, encode(value)),
-            )
+        with self.batch() as pending:
+            event = self._append(pending, "step", {"key": key})
+            pending.add("INSERT INTO steps VALUES (?, ?, ?)", key, event.id, encode(value))
         self._tell(event)
 
     def amend(self, key: str, value: Any) -> None:
         """Replaces the result of step `key`, once other tables hold what was bulky in it."""
-        with self._lock:
-            body = encode(value)
-            self._db.execute("UPDATE steps SET body = ? WHERE key = ?", (body, key))
+        with self.batch() as pending:
+            pending.add("UPDATE steps SET body = ? WHERE key = ?", encode(value), key)
 
     @contextmanager
-    def batch(self) -> Generator[None]:
+    def batch(self) -> Generator[Pending]:
         """Everything that is written inside is stored at once at the end, or not at all.
 
         Other threads wait meanwhile. Batches may be nested; only the outermost one stores.
         """
         with self._lock:
-            if self._db.in_transaction:
-                yield
+            if self._pending is not None:
+                yield self._pending
                 return
             self._db.execute("BEGIN IMMEDIATE")
+            self._pending = Pending(self._db)
             try:
-                yield
+                yield self._pending
+                self._pending.write()
             except BaseException:
+                self._known.clear()
+                self._recent.clear()
                 self._db.execute("ROLLBACK")
                 raise
+            finally:
+                self._pending = None
             self._db.execute("COMMIT")
 
     def add_intent(self, intent: Intent) -> None:
         """Stores an intent; one that is there already stays as it is."""
-        with self._lock:
-            if self._db.execute("SELECT 1 FROM intents WHERE id = ?", (intent.id,)).fetchone():
+        with self.batch() as pending:
+            if not self._is_new("SELECT id FROM intents", intent.id):
                 return
-            with self.batch():
-                event = self._append("intent", {"id": intent.id, "move": intent.move})
-                self._db.execute(
-                    "INSERT INTO intents VALUES (?, ?, ?)",
-                    (intent.id, event.id, encode(intent)),
-                )
+            event = self._append(pending, "intent", {"id": intent.id, "move": intent.move})
+            row = intent.id, event.id, encode(intent)
+            pending.add("INSERT INTO intents VALUES (?, ?, ?)", *row)
+            self._recent.put("intents", intent.id, intent)
         self._tell(event)
 
     def intent(self, id: int) -> Intent | None:
         """One intent."""
-        rows = self._rows("SELECT body FROM intents WHERE id = ?", id)
-        return decode(rows[0][0], Intent) if rows else None
+        return self._value("intents", "id", id, Intent)
 
     def intents(self) -> list[Intent]:
         """All intents, oldest first."""
@@ -185,15 +189,13 @@ class RunFile:
 
     def add_design(self, design: Design) -> None:
         """Stores a design; a design that is there already stays as it is."""
-        with self._lock:
-            if self._db.execute("SELECT 1 FROM designs WHERE id = ?", (design.id,)).fetchone():
+        with self.batch() as pending:
+            if not self._is_new("SELECT id FROM designs", design.id):
                 return
-            with self.batch():
-                event = self._append("design", {"id": design.id, "move": design.move})
-                self._db.execute(
-                    "INSERT INTO designs VALUES (?, ?, ?)",
-                    (design.id, event.id, encode(design)),
-                )
+            event = self._append(pending, "design", {"id": design.id, "move": design.move})
+            row = design.id, event.id, encode(design)
+            pending.add("INSERT INTO designs VALUES (?, ?, ?)", *row)
+            self._recent.put("designs", design.id, design)
         self._tell(event)
 
     def designs(self) -> list[Design]:
@@ -203,27 +205,23 @@ class RunFile:
 
     def design(self, id: int) -> Design | None:
         """One design."""
-        rows = self._rows("SELECT body FROM designs WHERE id = ?", id)
-        return decode(rows[0][0], Design) if rows else None
+        return self._value("designs", "id", id, Design)
 
     def add_evaluation(self, design: int, evaluation: Evaluation) -> None:
         """Stores what the judge found about a candidate; each candidate counts once."""
         digest = evaluation.candidate.digest
-        with self._lock:
-            if self.evaluation(digest) is not None:
+        with self.batch() as pending:
+            if not self._is_new("SELECT candidate FROM evaluations", digest):
                 return
-            with self.batch():
-                event = self._append("evaluation", _summary(design, evaluation))
-                self._db.execute(
-                    "INSERT INTO evaluations VALUES (?, ?, ?, ?)",
-                    (digest, design, event.id, encode(evaluation)),
-                )
+            event = self._append(pending, "evaluation", _summary(design, evaluation))
+            row = digest, design, event.id, encode(evaluation)
+            pending.add("INSERT INTO evaluations VALUES (?, ?, ?, ?)", *row)
+            self._recent.put("evaluations", digest, evaluation)
         self._tell(event)
 
     def evaluation(self, candidate: str) -> Evaluation | None:
         """The stored evaluation of a candidate, by its digest."""
-        rows = self._rows("SELECT body FROM evaluations WHERE candidate = ?", candidate)
-        return decode(rows[0][0], Evaluation) if rows else None
+        return self._value("evaluations", "candidate", candidate, Evaluation)
 
     def evaluations(self) -> list[tuple[int, Evaluation]]:
         """(design id, evaluation) of every candidate, oldest first."""
@@ -247,17 +245,38 @@ class RunFile:
         rows = self._rows("SELECT max(at) - min(at) FROM events WHERE session > 0 GROUP BY session")
         return float(sum(row[0] for row in rows))
 
+    def _value(self, table: str, column: str, key: int | str, kind: type[T]) -> T | None:
+        known = self._recent.get(table, key)
+        if known is None:
+            rows = self._rows(f"SELECT body FROM {table} WHERE {column} = ?", key)
+            known = decode(rows[0][0], kind) if rows else None
+            if known is not None:
+                self._recent.put(table, key, known)
+        return known
+
     def _rows(self, query: str, *values: Any) -> list[Any]:
         with self._lock:
+            if self._pending is not None:
+                self._pending.write()
             return self._db.execute(query, values).fetchall()
 
-    def _append(self, kind: str, body: dict[str, Any]) -> Event:
-        at = time.time()
-        cursor = self._db.execute(
-            "INSERT INTO events (at, session, kind, body) VALUES (?, ?, ?, ?)",
-            (at, self.session, kind, msgspec.json.encode(body)),
-        )
-        return Event(cursor.lastrowid or 0, at, self.session, kind, body)
+    def _is_new(self, keys: str, key: int | str) -> bool:
+        """True for a key that the query `keys` does not list; from then on it counts as known.
+
+        Only the process that drives a run adds to these tables, so it reads the keys once.
+        """
+        known = self._known.get(keys)
+        if known is None:
+            known = self._known[keys] = {row[0] for row in self._rows(keys)}
+        new = key not in known
+        known.add(key)
+        return new
+
+    def _append(self, pending: Pending, kind: str, body: dict[str, Any]) -> Event:
+        event = Event(pending.take_event(), time.time(), self.session, kind, body)
+        row = event.id, event.at, event.session, kind, msgspec.json.encode(body)
+        pending.add("INSERT INTO events VALUES (?, ?, ?, ?, ?)", *row)
+        return event
 
     def _tell(self, event: Event) -> None:
         for listener in self._listeners:
