@@ -1,5 +1,6 @@
 """No cheat is accepted, with the source gate or without it; no honest twin is refused."""
 
+import os
 from collections import Counter
 
 import pytest
@@ -25,3 +26,10 @@ def test_the_corpus_is_whole() -> None:
     assert all(case.verdict == "accepted" for case in CASES if case.honest)
     honest = Counter(case.path.parent.name for case in CASES if case.honest)
     assert set(honest) == {case.path.parent.name for case in CASES}, "every class has a twin"
+
+
+def test_nothing_is_left_behind(court: Court) -> None:
+    """Runs last: no more workers than there should be, and no file of an attack."""
+    marks = ("/tmp/owned", "/tmp/reply", "/dev/shm/full")
+    assert not [mark for mark in marks if os.path.lexists(mark)]
+    assert len(court.executor.pids) <= 3

@@ -32,7 +32,7 @@ MODULES: dict[str, frozenset[str]] = {
     "collections.abc": _ANY,
     "dataclasses": frozenset({"dataclass", "field", "replace"}),
     "enum": frozenset({"Enum", "IntEnum"}),
-    "functools": frozenset({"cache", "lru_cache", "partial", "reduce", "wraps"}),
+    "functools": frozenset({"cache", "lru_cache", "partial", "reduce"}),
     "itertools": _ANY,
     "math": _ANY,
     "operator": _ANY,
@@ -46,8 +46,14 @@ MODULES: dict[str, frozenset[str]] = {
 
 _DENIED_MEMBERS = frozenset(
     "load save savez savez_compressed fromfile fromregex loadtxt genfromtxt attrgetter "
-    "methodcaller debug_print pure_callback io_callback infeed outfeed".split()
+    "methodcaller debug_print pure_callback io_callback infeed outfeed core lower_as_mlir "
+    "pallas_export_experimental".split()
 )
+"""Members of allowed modules that reach files, the host, or jax's own modules.
+
+`functools.wraps` is left out above: it copies one object's attributes into another, which may be a
+module. Primitives (`lax.add_p`) are refused by their ending: their methods change jax's rules.
+"""
 
 _DENIED_NAMES = frozenset(
     "__builtins__ __import__ __loader__ __spec__ breakpoint compile delattr dir eval exec exit "
@@ -60,8 +66,9 @@ _SPECIAL_METHODS = frozenset({"__init__", "__post_init__", "__call__"})
 def check_gate(tree: ast.Module) -> Failure | None:
     """The first thing in a module that a candidate may not use."""
     modules = _module_names(tree)
+    own = _own_attributes(tree)
     for node in ast.walk(tree):
-        for line, message in _faults(node, modules):
+        for line, message in _faults(node, modules, own):
             return Failure(
                 stage="capture",
                 kind="forbidden",
@@ -72,7 +79,9 @@ def check_gate(tree: ast.Module) -> Failure | None:
     return None
 
 
-def _faults(node: ast.AST, modules: dict[str, str]) -> Iterator[tuple[int, str]]:
+def _faults(
+    node: ast.AST, modules: dict[str, str], own: frozenset[ast.AST]
+) -> Iterator[tuple[int, str]]:
     match node:
         case ast.Import():
             for alias in node.names:
@@ -81,7 +90,7 @@ def _faults(node: ast.AST, modules: dict[str, str]) -> Iterator[tuple[int, str]]
         case ast.ImportFrom():
             yield from _from_faults(node)
         case ast.Attribute():
-            yield from _attribute_faults(node, modules)
+            yield from _attribute_faults(node, modules, node in own)
         case ast.Name():
             if node.id in _DENIED_NAMES or (_is_dunder(node.id) and node.id != "__name__"):
                 yield node.lineno, f"use of {node.id}"
@@ -105,20 +114,53 @@ def _from_faults(node: ast.ImportFrom) -> Iterator[tuple[int, str]]:
             yield node.lineno, f"import of {module}.{alias.name}"
 
 
-def _attribute_faults(node: ast.Attribute, modules: dict[str, str]) -> Iterator[tuple[int, str]]:
+def _attribute_faults(
+    node: ast.Attribute, modules: dict[str, str], own: bool
+) -> Iterator[tuple[int, str]]:
     if node.attr.startswith("_"):
         yield node.lineno, f"use of the private attribute {node.attr}"
     owner = _module_of(node.value, modules)
     if owner is not None and not _may_take(owner, node.attr):
         yield node.lineno, f"use of {owner}.{node.attr}"
-    is_self = isinstance(node.value, ast.Name) and node.value.id == "self"
-    if not isinstance(node.ctx, ast.Load) and not is_self:
+    if not isinstance(node.ctx, ast.Load) and not own:
         yield node.lineno, f"assignment to the attribute {ast.unparse(node)}"
+
+
+def _own_attributes(tree: ast.Module) -> frozenset[ast.AST]:
+    """The `self.x` of special methods, which Python itself calls, with a fresh or own instance.
+
+    Another method can be called with a module in the place of `self`.
+    """
+    return frozenset(
+        node
+        for kind in ast.walk(tree)
+        if isinstance(kind, ast.ClassDef)
+        for method in kind.body
+        if isinstance(method, ast.FunctionDef) and _keeps_self(method)
+        for node in ast.walk(method)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    )
+
+
+def _keeps_self(method: ast.FunctionDef) -> bool:
+    """Whether `self` means the instance everywhere in a special method."""
+    first = [*method.args.posonlyargs, *method.args.args][:1]
+    if method.name not in _SPECIAL_METHODS or method.decorator_list:
+        return False
+    names = [node.arg for node in ast.walk(method) if isinstance(node, ast.arg)]
+    stores = [n.id for n in ast.walk(method) if isinstance(n, ast.Name) and _is_stored(n)]
+    return [a.arg for a in first] == ["self"] and [*names, *stores].count("self") == 1
+
+
+def _is_stored(name: ast.Name) -> bool:
+    return not isinstance(name.ctx, ast.Load)
 
 
 def _may_take(module: str, name: str) -> bool:
     allowed = MODULES.get(module)
-    if allowed is None or name.startswith("_") or name in _DENIED_MEMBERS:
+    if allowed is None or name.startswith("_") or name.endswith("_p") or name in _DENIED_MEMBERS:
         return False
     return allowed is _ANY or name in allowed
 

@@ -57,7 +57,7 @@ from maxkernel.types.messages import (
 CONFIRMATIONS = 3
 """Fresh seeds on which a winner is checked once more."""
 
-SPOT_BLOCKS = 4
+SPOT_BLOCKS = 8
 """Random output blocks of a winner that are computed at full size; four times as many when the
 full-size program is another one than the checked one."""
 
@@ -172,7 +172,7 @@ class Judge:
         artifact = captured if captured is not None else self.capture(prepared, candidate)[0]
         if isinstance(artifact, Failure):
             return Confirmation(artifact, 0, 0)
-        runs, differences = 0, tuple[str, ...]()
+        runs, differences, drawn = 0, tuple[str, ...](), tuple[int, ...]()
         for seeds in range(CONFIRMATIONS):
             reply = self._check(prepared, artifact, thorough=True).result()
             if isinstance(reply, Failure):
@@ -182,10 +182,11 @@ class Judge:
                 return Confirmation(failure, seeds, runs)
             runs += reply.hazard_runs
             differences = reply.numerics.differences
+            drawn = (*drawn, reply.numerics.seed)
         spot = self._spot(prepared, artifact, SPOT_BLOCKS * (4 if differences else 1))
         if isinstance(spot, Failure):
             return Confirmation(spot, CONFIRMATIONS, runs)
-        return Confirmation(spot_failure(spot, differences), CONFIRMATIONS, runs, spot)
+        return Confirmation(spot_failure(spot, differences), CONFIRMATIONS, runs, spot, drawn)
 
     def verdict(self, prepared: Prepared, evaluation: Evaluation) -> Verdict:
         """The candidate against XLA. Times of different provenance are never compared."""

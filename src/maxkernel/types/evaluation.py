@@ -113,6 +113,8 @@ class Confirmation(msgspec.Struct, frozen=True):
     hazard_runs: int
     """Executions with other poison, DMA timing and order of parallel steps, all bit-equal."""
     spot: Spot | None = None
+    drawn: tuple[int, ...] = ()
+    """The seeds, secret until now."""
 
 
 class Evaluation(msgspec.Struct, frozen=True):

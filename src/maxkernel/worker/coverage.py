@@ -66,5 +66,7 @@ def covered(kernel: mosaic.Kernel) -> Sequence[float | None]:
 
 def _fraction(table: NDArray[np.int64], counts: tuple[int, ...]) -> float:
     inside = ((table >= 0) & (table < np.array(counts, np.int64))).all(1)
-    touched = np.unique(table[inside], axis=0)
-    return len(touched) / max(math.prod(counts), 1)
+    if not counts or not inside.any():
+        return float(inside.any())
+    flat = np.ravel_multi_index(tuple(table[inside].T), counts)
+    return len(np.unique(flat)) / math.prod(counts)

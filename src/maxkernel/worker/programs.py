@@ -45,7 +45,7 @@ _pairs: dict[str, Pair] = {}
 
 def load_pair(full: bytes, check: bytes) -> Pair:
     """Decodes both programs and compares their structure. Raises Refused for hostile bytes."""
-    key = hashlib.sha256(full + b"\0" + check).hexdigest()
+    key = "".join(hashlib.sha256(program).hexdigest() for program in (full, check))
     if key not in _pairs:
         try:
             large, small = mosaic.load(full), mosaic.load(check)
