@@ -91,12 +91,20 @@ class Accumulators:
     cols: Dim
     statistics: Sequence[Statistic]
     refs: dict[int, str]
+    masked: bool = False
+    """Blocks may reach beyond the row: `inside` says which columns count."""
 
     @staticmethod
-    def of(program: Program, cols: Dim, found: Sequence[Statistic], names: Names) -> Accumulators:
+    def of(
+        program: Program,
+        cols: Dim,
+        found: Sequence[Statistic],
+        names: Names,
+        masked: bool = False,
+    ) -> Accumulators:
         """One Ref per statistic, named after it."""
         refs = {s.term: names.new(f"{hint(program, s.term)}_ref") for s in found}
-        return Accumulators(program, cols, found, refs)
+        return Accumulators(program, cols, found, refs, masked)
 
     def start(self, scope: Scope) -> list[str]:
         """Statements that set the accumulators to the value of no columns at all."""
@@ -132,6 +140,13 @@ class Accumulators:
         self, scope: Scope, s: Statistic, value: Code, pairs: list[Statistic], width: str
     ) -> None:
         ref, lines = self.refs[s.term], scope.lines
+        if self.masked:
+            if s.kind in ("amax", "amin"):
+                scope.constants["LOWEST"] = _LOWEST
+            neutral = {"amax": "LOWEST", "amin": "-LOWEST"}.get(s.kind, "0.0")
+            name = scope.names.new("counted")
+            lines.append(f"{name} = jnp.where(inside, {value.text}, {neutral})")
+            value = Code(name)
         if not value.text.isidentifier() and (pairs or len(value.text) > 30):
             value = scope.assign(self._argument(s), value)
         if s.kind in ("sum", "mean"):

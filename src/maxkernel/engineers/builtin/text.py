@@ -17,7 +17,7 @@ def call(name: str, args: Sequence[str], indent: int, prefix: str = "", suffix: 
     """`prefix name(args) suffix` on one line if it fits at this indentation, else exploded."""
     pad = " " * indent
     line = f"{pad}{prefix}{name}({', '.join(args)}){suffix}"
-    if len(line) <= WIDTH and not any("\n" in a for a in args):
+    if len(line) < WIDTH and not any("\n" in a for a in args):
         return line
     inner = "".join(f"{pad}    {a.lstrip()},\n" for a in args)
     return f"{pad}{prefix}{name}(\n{inner}{pad}){suffix}"
@@ -26,6 +26,15 @@ def call(name: str, args: Sequence[str], indent: int, prefix: str = "", suffix: 
 def sequence(items: Sequence[str], indent: int, prefix: str, brackets: str = "[]") -> str:
     """A bracketed list like `call`'s arguments."""
     return call("", items, indent, prefix).replace("(", brackets[0], 1)[:-1] + brackets[1]
+
+
+def assigned(name: str, spec: str) -> str:
+    """`name=spec` as an argument at indentation 8, the call `spec` broken where it is too long."""
+    line = f"{name}={spec}"
+    if len(line) + 9 <= WIDTH:
+        return line
+    function, arguments = spec[:-1].split("(", 1)
+    return f"{name}={function}(\n            {arguments}\n        )"
 
 
 def number(value: float | int | bool) -> str:

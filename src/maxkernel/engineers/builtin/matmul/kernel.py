@@ -9,7 +9,7 @@ from maxkernel.engineers.builtin.matmul.arguments import Argument, Where
 from maxkernel.engineers.builtin.matmul.match import MatmulProgram
 from maxkernel.engineers.builtin.module import Shapes, plain
 from maxkernel.engineers.builtin.operands import Operand, Role, Space, as_block
-from maxkernel.engineers.builtin.text import WIDTH, call, doc, sequence
+from maxkernel.engineers.builtin.text import assigned, call, doc, sequence
 from maxkernel.types import TunableSpace
 
 TAKEN = (
@@ -214,7 +214,7 @@ def _call(c: Call, taken: Sequence[str]) -> str:
         call("functools.partial", ["body", *c.bound], 8),
         sequence(grid, 8, "grid=", "()"),
         sequence(specs, 8, "in_specs="),
-        _assigned("out_specs", outs[0]) if single else sequence(outs, 8, "out_specs="),
+        assigned("out_specs", outs[0]) if single else sequence(outs, 8, "out_specs="),
         f"out_shape={types[0]}" if single else sequence(types, 8, "out_shape="),
     ]
     if c.scratch:
@@ -251,15 +251,6 @@ def _spec(c: Call, operand: Operand, where: Where) -> str:
     index = ", ".join(index for _, index in parts)
     axes = [*(["g"] if c.matmul.batch else []), "i", "j", *(["k_step"] if c.layout.depth else [])]
     return f"pl.BlockSpec(({shape}), lambda {', '.join(axes)}: ({index}))"
-
-
-def _assigned(name: str, spec: str) -> str:
-    """`name=spec`, its arguments on a line of their own where it is too long."""
-    line = f"{name}={spec}"
-    if len(line) + 9 <= WIDTH:
-        return line
-    function, arguments = spec[:-1].split("(", 1)
-    return f"{name}={function}(\n            {arguments}\n        )"
 
 
 def _out_type(c: Call, dtype: str, role: Role) -> str:

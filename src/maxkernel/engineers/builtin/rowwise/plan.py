@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.costs import (
     STEP_SECONDS,
     itemsize,
     memory_seconds,
     vector_cycles,
 )
-from maxkernel.engineers.builtin.rowwise.emit import resident_module
+from maxkernel.engineers.builtin.rowwise import emit, sweeps
 from maxkernel.engineers.builtin.rowwise.match import RowProgram, match
+from maxkernel.engineers.builtin.running import statistics
 from maxkernel.engineers.builtin.terms import REDUCTIONS, Program
 from maxkernel.targets import Target
 from maxkernel.types import Plan, TaskInfo, TunableSpace
 
 RESIDENT = "one pass, whole rows resident in VMEM"
+SWEEPS = "sweeps over blocks of columns, running statistics"
+TILES = "one pass over blocks of rows and columns"
 VMEM_SHARE = 0.75
 """Of VMEM that a kernel may plan with; the rest is the compiler's."""
 BLOCK_BYTES = 2 << 20
@@ -27,25 +29,38 @@ CHUNK_ELEMENTS = 1 << 17
 def plans(info: TaskInfo, program: Program, target: Target) -> list[Plan]:
     """Strategies for a row-wise program; raises Unsupported for any other."""
     rows = match(program)
-    if not tunables(rows, target)["block_rows"]:
-        raise Unsupported("one row does not fit in VMEM")
-    seconds, compute = _estimate(rows, target)
-    limit = "HBM" if compute < seconds else "vector unit"
-    reason = (
-        f"every input is read once and every result written once; bound by the {limit}"
-        f" ({seconds * 1e6:.0f} us of traffic, {compute * 1e6:.0f} us of arithmetic)"
-    )
-    expected = max(seconds, compute)
-    return [Plan("rowwise", RESIDENT, reason, {}, expected)]
+    traffic, compute = _estimate(rows, target)
+    limit = "HBM" if compute < traffic else "vector unit"
+    cost = f"{traffic * 1e6:.0f} us of traffic, {compute * 1e6:.0f} us of arithmetic"
+    if tunables(rows, target)["block_rows"]:
+        reason = (
+            f"every input is read once and every result written once: bound by {limit} ({cost})"
+        )
+        return [Plan("rowwise", RESIDENT, reason, {}, max(traffic, compute))]
+    count = sweeps.count(rows)
+    if not statistics(program, rows.region.terms, rows.space.cols):
+        reason = f"elementwise: bound by {limit} ({cost})"
+        return [Plan("rowwise", TILES, reason, {}, max(traffic, compute))]
+    reason = f"a row does not fit in VMEM: {count} sweeps over its columns ({cost} each)"
+    return [Plan("rowwise", SWEEPS, reason, {}, count * max(traffic, compute))]
 
 
 def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> str:
     """Source for one of this family's plans."""
     rows = match(program)
-    space = tunables(rows, target)
-    limit = int(target.vmem_bytes * VMEM_SHARE)
-    story = "Rows come in blocks; each row is read once and every result of it written once."
-    return resident_module(info, rows, space, limit, story)
+    layout = {SWEEPS: emit.SWEEPS, TILES: emit.TILES}.get(plan.strategy, emit.RESIDENT)
+    space = tunables(rows, target) if layout is emit.RESIDENT else long_tunables(rows)
+    return emit.module_text(info, rows, space, int(target.vmem_bytes * VMEM_SHARE), layout)
+
+
+def long_tunables(rows: RowProgram) -> TunableSpace:
+    """Blocks of about BLOCK_BYTES, a few rows high: long DMAs and few steps."""
+    tile = 32 // min(itemsize(o.use.dtype) for o in rows.operands)
+    return {
+        "block_rows": (4 * tile, tile, 8 * tile),
+        "block_cols": (8192, 4096, 16384),
+        "chunk_rows": (tile,),
+    }
 
 
 def tunables(rows: RowProgram, target: Target) -> TunableSpace:
