@@ -1,7 +1,6 @@
 """Softmax of rows with a spread of three."""
 
 import jax
-import jax.numpy as jnp
 
 TOLERANCE = {"atol": 1e-2, "rtol": 1e-2}
 

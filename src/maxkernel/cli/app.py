@@ -8,7 +8,7 @@ import typer
 
 from maxkernel.cli.bench import bench
 from maxkernel.cli.flags import Flags
-from maxkernel.cli.graph import graph
+from maxkernel.cli.graph import graph, search_many
 from maxkernel.cli.optimize import optimize, resume
 from maxkernel.cli.options import Json, NoCache, RunArgument, Target, TaskArgument, Unsafe, Weak
 from maxkernel.cli.together import pair, serve
@@ -24,6 +24,7 @@ app.add_typer(bench, name="bench")
 app.command()(optimize)
 app.command()(resume)
 app.command()(graph)
+app.command("search-many")(search_many)
 app.command()(pair)
 app.command()(serve)
 

@@ -70,3 +70,32 @@ def graph(
     from maxkernel.cli.graph_view import run_graph_command
 
     return run_graph_command(run, html, pin or [], cut or [], hint or [], budget, as_json)
+
+
+def search_many(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder of task files.")],
+    target: Annotated[
+        str, typer.Option("--target", help="TPU generation: v4 v5e v5p v6e v7x.")
+    ] = "v6e",
+    budget_candidates: Annotated[
+        int, typer.Option(help="Kernels to compile and judge at most, over all tasks.")
+    ] = 200,
+    policy: Policy = None,
+    seed: Seed = 0,
+    no_memory: NoMemory = False,
+    allow_weak_task: Annotated[
+        bool, typer.Option("--allow-weak-task", help="Also search for tasks that fail the lint.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    unsafe_no_sandbox: Annotated[
+        bool,
+        typer.Option("--unsafe-no-sandbox", help="Run kernels without a sandbox if need be."),
+    ] = False,
+) -> int:
+    """Search for kernels for a whole folder of tasks in one budget, shared by what it gains."""
+    from maxkernel.cli.flags import Flags
+    from maxkernel.cli.many import run_search_many
+
+    flags = Flags(as_json, unsafe_no_sandbox, True, allow_weak_task, not no_memory)
+    settings = settings_of("graph", policy, seed)
+    return run_search_many(folder, target, budget_candidates, flags, settings)

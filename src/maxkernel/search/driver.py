@@ -70,7 +70,11 @@ class Driver:
         self._spent = False
 
     def drive(self) -> Reason:
-        """Searches until the budget, the roofline, or the end of ideas; says which."""
+        """Searches until the budget, the roofline, or the end of ideas; says which.
+
+        With more budget it can be called again, and goes on.
+        """
+        self._idle = 0
         pool = ThreadPoolExecutor(self._settings.width, thread_name_prefix="search")
         try:
             while True:
