@@ -9,7 +9,7 @@ import pytest
 from fake_llm_server import Disconnect, Say, Status, Use
 from llm_helpers import CODE, GOOD, KEY, WIRES, Asker, notation
 
-from maxkernel.engineers.roles import BudgetSpent, NoAnswer
+from maxkernel.engineers.roles import BudgetSpent, NoAnswer, Stopped
 from maxkernel.errors import EnvironmentFault
 
 ALL = (*WIRES, "url", "ollama")
@@ -163,9 +163,9 @@ def test_stopping_cancels_what_is_under_way(server):
     one = Asker(notation(server, "openai"))
     threading.Timer(0.5, one.desk.stop).start()
     started = time.monotonic()
-    with pytest.raises(NoAnswer, match="stopped"):
+    with pytest.raises(Stopped, match="stopped"):
         one.ask()
     assert time.monotonic() - started < 3
     assert one.calls[0].error.startswith("cancelled")
-    with pytest.raises(NoAnswer, match="stopped"):
+    with pytest.raises(Stopped, match="stopped"):
         one.ask()
