@@ -39,6 +39,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trace_seconds: float = 180.0
     capture_memory_mb: int = 8192
     """Address space of the process that imports a candidate."""
+    allow_hybrid: bool = False
+    """Also accept programs of which kernels do next to nothing and XLA the rest."""
     worker_memory_mb: int = 12288
     """Resident memory at which a compile or check worker is killed."""
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from maxkernel.judge.bound import dtype_bytes, roofline
-from maxkernel.judge.rules import check_rules
+from maxkernel.judge.rules import check_rules, check_share, pallas_share
 from maxkernel.judge.timing import too_fast
 from maxkernel.targets import get_target
 from maxkernel.types import (
@@ -101,3 +101,22 @@ def test_faster_than_the_floor_is_refused() -> None:
 def test_dtype_sizes() -> None:
     sizes = {"bool": 1, "int4": 0.5, "float8_e4m3fn": 1, "bfloat16": 2, "float32": 4}
     assert {name: dtype_bytes(name) for name in sizes} == sizes
+
+
+def test_donated_inputs_are_refused() -> None:
+    failure = check_rules(info(), msgspec.structs.replace(GOOD, donated=(1,)))
+    assert failure is not None and failure.kind == "hazard"
+    assert "input 1" in failure.message
+
+
+def test_a_crumb_of_pallas_is_a_decoy_and_a_fair_share_is_not() -> None:
+    target = get_target("v6e")
+    assert check_share(GOOD, target) is None, "nothing is known of its work"
+    fair = msgspec.structs.replace(GOOD, bytes_inside=1e8, bytes_outside=5e8)
+    assert pallas_share(fair, target) == pytest.approx(1 / 6)
+    assert check_share(fair, target) is None
+    crumb = msgspec.structs.replace(fair, bytes_inside=1e6)
+    failure = check_share(crumb, target)
+    assert failure is not None and failure.kind == "decoy"
+    product = msgspec.structs.replace(crumb, bytes_outside=0.0, flops_outside=1e12)
+    assert check_share(product, target) is not None

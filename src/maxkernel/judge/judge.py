@@ -16,17 +16,12 @@ import msgspec
 from maxkernel.config import Settings
 from maxkernel.errors import EnvironmentFault, MaxkernelError, TaskError
 from maxkernel.executor import Executor
+from maxkernel.judge import requests
 from maxkernel.judge.bound import roofline
 from maxkernel.judge.cache import Cache, stage_key
 from maxkernel.judge.desk import Desk, Pending
 from maxkernel.judge.numerics import numerics_failure, spot_failure
 from maxkernel.judge.prepared import Prepared
-from maxkernel.judge.requests import (
-    capture_request,
-    check_request,
-    secret_seed,
-    spot_request,
-)
 from maxkernel.judge.rules import check_rules, check_share
 from maxkernel.judge.source import read_source
 from maxkernel.judge.timing import doubt_of, time_of, too_fast
@@ -157,7 +152,7 @@ class Judge:
         key = stage_key(
             "capture", candidate.digest, prepared.task.digest, self.target.name, self.versions
         )
-        request = capture_request(prepared, candidate, self._settings)
+        request = requests.capture_request(prepared, candidate, self._settings)
         pending = self._desk.ask(request, CaptureReply, "capture", key)
         reply = pending.result()
         return reply if isinstance(reply, Failure) else reply.artifact, pending.cached
@@ -237,7 +232,7 @@ class Judge:
         failure = (
             check_rules(prepared.info, checked.facts)
             or numerics_failure(checked.numerics)
-            or check_share(checked.facts, self.target)
+            or (None if self._settings.allow_hybrid else check_share(checked.facts, self.target))
             or too_fast(mine, prepared.bound)
         )
         return msgspec.structs.replace(
@@ -259,7 +254,7 @@ class Judge:
 
     def _lint(self, task: Task, info: TaskInfo) -> Pending[LintReply]:
         key = stage_key("lint", task.digest, self.versions)
-        request = LintRequest(task, info.tolerance, secret_seed())
+        request = LintRequest(task, info.tolerance, requests.secret_seed())
         return self._desk.ask(request, LintReply, "check", key)
 
     def _compile(self, program: bytes) -> Pending[CompileReply]:
@@ -277,11 +272,11 @@ class Judge:
         seed: int | None = None,
     ) -> Pending[CheckReply]:
         """Never cached: every check draws its own secret seed, but for one that is repeated."""
-        request = check_request(prepared, artifact, thorough=thorough, seed=seed)
+        request = requests.check_request(prepared, artifact, thorough=thorough, seed=seed)
         return self._desk.ask(request, CheckReply, "check")
 
     def _spot(self, prepared: Prepared, artifact: Artifact, blocks: int) -> Spot | Failure:
-        request = spot_request(prepared, artifact, blocks, self._settings)
+        request = requests.spot_request(prepared, artifact, blocks, self._settings)
         reply = self._desk.ask(request, SpotReply, "check").result()
         if not isinstance(reply, Failure):
             return reply.spot

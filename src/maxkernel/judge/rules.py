@@ -39,7 +39,7 @@ def check_share(facts: ArtifactFacts, target: Target) -> Failure | None:
     return _failure(
         "decoy",
         f"Pallas kernels do {100 * share:.2g} % of the program's work and XLA the rest{only}",
-        f"do at least {100 * CRUMB:.0f} % of the work in kernels",
+        f"do at least {100 * CRUMB:.0f} % of the work in kernels, or allow_hybrid in the settings",
     )
 
 

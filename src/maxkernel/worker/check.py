@@ -29,7 +29,7 @@ from maxkernel.worker import mosaic, work
 from maxkernel.worker.arguments import Arguments, abstract_arguments, drawing
 from maxkernel.worker.exporting import compile_options, evaluate
 from maxkernel.worker.failures import refuse, task_failure
-from maxkernel.worker.ghost import Recording, copying, mattering, record
+from maxkernel.worker.ghost import Recording, mattering, record
 from maxkernel.worker.graph import graph_of
 from maxkernel.worker.hazards import hazard_runs
 from maxkernel.worker.jaxprs import equations
@@ -113,7 +113,7 @@ def _facts(pair: Pair, sample: Sample, recording: Recording) -> ArtifactFacts:
     if len(pair.facts.pallas_calls) != len(pair.check.kernels):
         return pair.facts
     matter = mattering(pair.check, sample.originals, recording)
-    copies = copying(recording)
+    copies = recording.copying
     calls = tuple(
         msgspec.structs.replace(
             call, reaches_output=call.reaches_output and k in matter, copies=k in copies
