@@ -8,9 +8,11 @@ if TYPE_CHECKING:
     from maxkernel.api import judge as judge
     from maxkernel.api import load_task as load_task
     from maxkernel.api import optimize as optimize
+    from maxkernel.engineers.llm import LlmBudget as LlmBudget
+    from maxkernel.types import Budget as Budget
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "judge", "load_task", "optimize"]
+__all__ = ["Budget", "LlmBudget", "__version__", "judge", "load_task", "optimize"]
 
 
 def __getattr__(name: str) -> Any:
@@ -19,4 +21,12 @@ def __getattr__(name: str) -> Any:
         from maxkernel import api
 
         return getattr(api, name)
+    if name == "LlmBudget":
+        from maxkernel.engineers.llm import LlmBudget
+
+        return LlmBudget
+    if name == "Budget":
+        from maxkernel.types import Budget
+
+        return Budget
     raise AttributeError(f"module 'maxkernel' has no attribute {name!r}")

@@ -30,14 +30,13 @@ Profiler = Annotated[
 Explainer = Annotated[
     Names, typer.Option("--explainer", metavar="MODEL", help="Explains the best kernel.")
 ]
-Tester = Annotated[
-    Names, typer.Option("--tester", metavar="MODEL", help="Thinks of inputs that are hard.")
-]
 MaxCost = Annotated[float | None, typer.Option("--max-cost", help="US dollars for models at most.")]
 MaxTokens = Annotated[
     int | None, typer.Option("--max-tokens", help="Tokens of models at most, in and out.")
 ]
-MaxRequests = Annotated[int | None, typer.Option("--max-requests", help="Requests to models.")]
+MaxRequests = Annotated[
+    int | None, typer.Option("--max-requests", help="Requests to models at most.")
+]
 Record = Annotated[
     str | None,
     typer.Option("--record", metavar="FILE", help="Also write all questions and answers here."),

@@ -41,7 +41,6 @@ def optimize(
     tuner: models.Tuner = None,
     profiler: models.Profiler = None,
     explainer: models.Explainer = None,
-    tester: models.Tester = None,
     max_cost: models.MaxCost = None,
     max_tokens: models.MaxTokens = None,
     max_requests: models.MaxRequests = None,
@@ -71,7 +70,6 @@ def optimize(
         "tuner": tuner,
         "profiler": profiler,
         "explainer": explainer,
-        "tester": tester,
     }
     limits = models.Limits(max_cost, max_tokens, max_requests)
     chosen, traffic = models.chosen(roles, limits, replay, record)
