@@ -22,10 +22,14 @@ UPDATE = '''def update(top, acc, s, values):
     return new_top, jnp.exp2(top - new_top) * acc + product
 '''
 TAKEN = tuple(
-    "i h j r q k v s o q_ref k_ref v_ref out_ref wide_ref block strip strips window width first top acc "
-    "rows keys start size row column distance visible masked edge key_count update product "
-    "score step widen back tail".split()
+    "i h b j r q k v s o q_ref k_ref v_ref out_ref wide_ref block strip strips window width first "
+    "top acc rows keys start size row column distance visible masked edge key_count update "
+    "product score step widen back lane ones near far whole ragged".split()
 )
+_WIDEN = """\
+wide_ref[:, :width] = v_ref[0]
+ones = (wide_ref.shape[0], wide_ref.shape[1] - width)
+wide_ref[:, width:] = jnp.ones(ones, wide_ref.dtype)""".split("\n")
 
 
 @dataclass(frozen=True)
@@ -42,29 +46,23 @@ class Plan:
 def body(plan: Plan, module: Module) -> str:
     """Source of the body; helpers and constants it needs go to `module`."""
     a = plan.attention
-    extras = [f"{plan.names[e.term]}_ref" for e in (*a.extras, *([a.sink] if a.sink else []))]
+    extras = [f"{plan.names[e.term]}_ref" for e in a.read]
     refs = ["q_ref", "k_ref", "v_ref", *extras, "out_ref", "wide_ref"]
     options = ["strips", *(["window"] if a.mask.window else [])]
     if not a.mask.causal:
         options.append("key_count")
     module.helpers.add(UPDATE)
     module.constants.setdefault("LOWEST", ("-1e30", "stands for a score that is not visible"))
-    heads = bool(extras) and any(_scalar(e) for e in (*a.extras, *([a.sink] if a.sink else [])))
     lines = [
         call("body", [*refs, "*", *options], 0, "def ", ":"),
         doc("One block of queries against the keys that it sees.", 4),
         "    block, width = q_ref.shape[1], v_ref.shape[2]",
         "    strip = block // strips",
-        *(["    h = pl.program_id(0)"] if heads else []),
+        *(_head(a) if any(_scalar(e) for e in a.read) else []),
         "    i = pl.program_id(1)",
         *(["    first = i * block"] if a.mask.causal or _positions(a) else []),
         "",
-        "    @pl.when(i == 0)",
-        "    def widen():",
-        doc("Columns of ones: the second product also adds up the weights.", 8),
-        "        wide_ref[:, :width] = v_ref[0]",
-        "        ones = (wide_ref.shape[0], wide_ref.shape[1] - width)",
-        "        wide_ref[:, width:] = jnp.ones(ones, wide_ref.dtype)",
+        *_widen(a),
         "",
         f"    q = {_scaled(a, module)}",
         "",
@@ -74,6 +72,21 @@ def body(plan: Plan, module: Module) -> str:
         *(_band(a) if plan.band else _sweep(a)),
     ]
     return "\n".join(lines)
+
+
+def _head(a: Attention) -> list[str]:
+    if a.shared is None:
+        return ["    h = pl.program_id(0)"]
+    return ["    h = pl.program_id(2) * pl.num_programs(0) + pl.program_id(0)"]
+
+
+def _widen(a: Attention) -> list[str]:
+    """Columns of ones beside the values; once per head, where its blocks follow one another."""
+    why = "Columns of ones: the second product also adds up the weights."
+    if a.shared is not None:
+        return [f"    # {why}", *(f"    {line}" for line in _WIDEN)]
+    head = ["    @pl.when(i == 0)", "    def widen():", doc(why, 8)]
+    return [*head, *(f"        {line}" for line in _WIDEN)]
 
 
 def _scalar(extra: Side) -> bool:

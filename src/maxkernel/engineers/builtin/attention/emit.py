@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from maxkernel.engineers.builtin.attention.body import TAKEN, Plan, body
 from maxkernel.engineers.builtin.attention.match import Attention
+from maxkernel.engineers.builtin.attention.prepare import prepare
 from maxkernel.engineers.builtin.attention.sides import Side
 from maxkernel.engineers.builtin.axes import Dim
 from maxkernel.engineers.builtin.module import Module, Shapes, array_names, parameters
@@ -24,7 +25,11 @@ _EXTRA = '''def flatten_extra(x, rows, cols):
     tails = [(0, 0), (0, rows - x.shape[1]), (0, cols - x.shape[2])]
     return jnp.pad(x, tails) if any(tail for _, tail in tails) else x
 '''
-_OWN = ("heads", "length", "key_count", "shape", "group", "rows_spec", "out", "flatten")
+_OWN = tuple(
+    "heads length key_count group shared out flatten flatten_extra unit lanes queries keys values "
+    "rows width value_width q_heads block strips prepare_queries prepare_keys prepare_values "
+    "update body".split()
+)
 
 
 def attention_module(
@@ -35,15 +40,15 @@ def attention_module(
     arguments = parameters(info, Names(_OWN))
     arrays = tuple(array_names(info, arguments))
     module = Module("Flash attention.", story, tunables)
-    extras = [*a.extras, *([a.sink] if a.sink else [])]
-    extra_names = {e.term: names.new(f"{arrays[e.use.index]}_part") for e in extras}
+    extra_names = {e.term: names.new(f"{arrays[e.use.index]}_part") for e in a.read}
     plan = Plan(a, band, extra_names)
     text = body(plan, module)
     limit = f"{vmem_limit >> 20} * 2**20"
     module.constants["VMEM_LIMIT_BYTES"] = (limit, "keys and values of a head stay in VMEM")
     module.constants["ROWS"] = ("16", "of a tile: strips are whole tiles")
     module.helpers.add(_FLATTEN)
-    module.functions = [text, _kernel(info, plan, arguments, arrays, tunables, module)]
+    kernel = _kernel(info, plan, arguments, arrays, tunables, module)
+    module.functions += [text, kernel]
     return module.render()
 
 
@@ -62,7 +67,8 @@ def _kernel(
     q, k, v = (_heads_first(s, arrays[s.use.index], shapes) for s in (a.q, a.k, a.v))
     lines = [
         call("kernel", [*arguments, "*", *defaults], 0, "def ", ":"),
-        doc("Heads and blocks of queries over a two-dimensional grid.", 4),
+        doc("Heads and blocks of queries over a grid.", 4),
+        *(line for s, role in _sides(a) for line in prepare(a, s, role, arrays, module)),
         f"    q_heads = {q}",
         "    length = q_heads.shape[-2]",
         "    unit = ROWS * strips",
@@ -74,44 +80,76 @@ def _kernel(
         "    value_width = values.shape[2]",
         "    lanes = pl.cdiv(value_width + 1, 128) * 128",
     ]
-    specs = [
-        "pl.BlockSpec((1, block, width), lambda h, i: (h, i, 0))",
-        f"pl.BlockSpec((1, *keys.shape[1:]), lambda h, i: ({_index(a, a.k, 'keys')}, 0, 0))",
-        f"pl.BlockSpec((1, *values.shape[1:]), lambda h, i: ({_index(a, a.v, 'values')}, 0, 0))",
-    ]
+    if any(_grouped(a, side) for side in (a.k, a.v)):
+        lines.append("    group = heads // keys.shape[0]")
     passed = ["queries", "keys", "values"]
-    for extra in (*a.extras, *([a.sink] if a.sink else [])):
+    blocks = [
+        ("(1, block, width)", _head(a, a.q, ""), "i"),
+        ("(1, *keys.shape[1:])", _head(a, a.k, "keys"), "0"),
+        ("(1, *values.shape[1:])", _head(a, a.v, "values"), "0"),
+    ]
+    for extra in a.read:
         name = plan.names[extra.term]
-        prepared, spec = _extra(a, extra, name, arrays[extra.use.index], shapes, module)
+        prepared, shape = _extra(extra, name, arrays[extra.use.index], shapes, module)
         lines += [f"    {line}" for line in prepared]
-        specs.append(spec)
+        blocks.append((shape, _head(a, extra, name), "i" if extra.rows else "0"))
         passed.append(name)
     bound = ["body", "strips=strips"]
     if a.mask.window is not None:
         bound.append(f"window={_window(info, a.mask.window, arguments, module)}")
     if not a.mask.causal:
         bound.append(f"key_count={_key_count(a, arrays[a.k.use.index])}")
+    grid, kinds = "(heads, rows // block)", '("parallel", "arbitrary")'
+    if a.shared is not None:
+        shared = f"{plan.names[a.shared.term]}.shape[0]"
+        lines.append(f"    shared = {shared}")
+        grid, kinds = "(shared, rows // block, heads // shared)", "(" + '"parallel", ' * 2
+        kinds += '"arbitrary")'
+    out = _spec(a, ("(1, block, value_width)", _head(a, a.q, ""), "i"), 8, "out_specs=")
+    dtype = f"jnp.{a.output.dtype}"
+    compiler = [f"dimension_semantics={kinds}", "vmem_limit_bytes=VMEM_LIMIT_BYTES"]
     parts = [
         f"functools.partial({', '.join(bound)})",
-        "grid=(heads, rows // block)",
-        sequence(specs, 8, "in_specs="),
-        "out_specs=pl.BlockSpec((1, block, value_width), lambda h, i: (h, i, 0))",
-        f"out_shape=jax.ShapeDtypeStruct((heads, rows, value_width), jnp.{a.output.dtype})",
+        f"grid={grid}",
+        sequence([_spec(a, block, 12) for block in blocks], 8, "in_specs="),
+        out,
+        f"out_shape=jax.ShapeDtypeStruct((heads, rows, value_width), {dtype})",
         "scratch_shapes=[pltpu.VMEM((values.shape[1], lanes), values.dtype)]",
-        call(
-            "pltpu.CompilerParams",
-            [
-                'dimension_semantics=("parallel", "arbitrary")',
-                "vmem_limit_bytes=VMEM_LIMIT_BYTES",
-            ],
-            8,
-            "compiler_params=",
-        ),
+        call("pltpu.CompilerParams", compiler, 8, "compiler_params="),
     ]
-    run = call("pl.pallas_call", parts, 4, "out = ")
-    lines.append(run + f"({', '.join(passed)})")
+    lines.append(call("pl.pallas_call", parts, 4, "out = ") + f"({', '.join(passed)})")
     lines += [f"    {line}" for line in _restored(a, shapes)]
     return "\n".join(lines)
+
+
+def _sides(a: Attention) -> list[tuple[Side, str]]:
+    return [(a.q, "queries"), (a.k, "keys"), (a.v, "values")]
+
+
+def _spec(a: Attention, block: tuple[str, str, str], indent: int, prefix: str = "") -> str:
+    shape, head, row = block
+    if not shape:
+        return f"{prefix}pl.BlockSpec(memory_space=pltpu.SMEM)"
+    grid = "h, i" if a.shared is None else "h, i, b"
+    return call("pl.BlockSpec", [shape, f"lambda {grid}: ({head}, {row}, 0)"], indent, prefix)
+
+
+def _grouped(a: Attention, side: Side) -> bool:
+    fewer = a.program.extent(side.heads) < a.program.extent(a.heads)
+    return side.share == "outer" and fewer
+
+
+def _head(a: Attention, side: Side, name: str) -> str:
+    """The slice that a step of the grid reads."""
+    head, level = ("h", False) if a.shared is None else ("b * shared + h", True)
+    if side is a.shared:
+        return "h"
+    if side.share == "inner":
+        return f"({head}) % {name}.shape[0]" if level else f"{head} % {name}.shape[0]"
+    if not _grouped(a, side):
+        return head
+    group = "group" if name in ("keys", "values") else f"(heads // {name}.shape[0])"
+    return f"({head}) // {group}" if level else f"{head} // {group}"
 
 
 def _key_count(a: Attention, name: str) -> str:
@@ -119,15 +157,6 @@ def _key_count(a: Attention, name: str) -> str:
     if a.k.rows in a.k.use.dims:
         return f"{name}.shape[{a.k.use.dims.index(a.k.rows)}]"
     return str(a.program.extent(a.k.rows))
-
-
-def _index(a: Attention, side: Side, name: str) -> str:
-    """The slice that head `h` reads."""
-    if side.share == "inner":
-        return f"h % {name}.shape[0]"
-    if a.program.extent(side.heads) == a.program.extent(a.heads):
-        return "h"
-    return f"h // (heads // {name}.shape[0])"
 
 
 def _window(info: TaskInfo, window: int, arguments: list[str], module: Module) -> str:
@@ -174,30 +203,23 @@ def _split(dim: Dim, wanted: tuple[Dim, ...]) -> list[Dim]:
 
 
 def _extra(
-    a: Attention, extra: Side, name: str, array: str, shapes: Shapes, module: Module
+    extra: Side, name: str, array: str, shapes: Shapes, module: Module
 ) -> tuple[list[str], str]:
-    """(statements, block spec) for an array that the score reads."""
+    """(statements, block shape) for an array that the score reads; no shape for scalars."""
+    text = _heads_first(extra, array, shapes)
     if not extra.rows and not extra.cols:
         kind = "int32" if "int" in extra.use.dtype or extra.use.dtype == "bool" else "float32"
-        line = f"{name} = {_heads_first(extra, array, shapes)}.reshape(-1).astype(jnp.{kind})"
-        return [line], "pl.BlockSpec(memory_space=pltpu.SMEM)"
+        return [f"{name} = {text}.reshape(-1).astype(jnp.{kind})"], ""
     module.helpers.add(_EXTRA)
-    text = _heads_first(extra, array, shapes)
     if extra.use.dtype == "bool":
         text = f"{text}.astype(jnp.int8)"
     if not extra.cols:
         text = f"{text}[..., None]"
     elif not extra.rows:
         text = f"{text}[..., None, :]"
-    tall = "rows" if extra.rows else "1"
-    wide = "keys.shape[1]" if extra.cols else "1"
-    block = ["1", "block" if extra.rows else "1", wide]
-    index = f"h % {name}.shape[0]" if extra.share == "inner" else f"h // (heads // {name}.shape[0])"
-    where = f"({index}, {'i' if extra.rows else '0'}, 0)"
-    return (
-        [f"{name} = flatten_extra({text}, {tall}, {wide})"],
-        f"pl.BlockSpec(({', '.join(block)}), lambda h, i: {where})",
-    )
+    sizes = ["rows" if extra.rows else "1", "keys.shape[1]" if extra.cols else "1"]
+    shape = f"(1, {'block' if extra.rows else '1'}, {sizes[1]})"
+    return [f"{name} = flatten_extra({text}, {', '.join(sizes)})"], shape
 
 
 def _restored(a: Attention, shapes: Shapes) -> list[str]:
@@ -228,7 +250,7 @@ def _restored(a: Attention, shapes: Shapes) -> list[str]:
 
 def shapes_of_output(a: Attention, shapes: Shapes) -> list[str]:
     """Sizes of the output's dimensions at run time, all but one by name."""
-    heads, rows, cols = a.result
+    _, rows, cols = a.result
     sizes: list[str] = []
     for dim in a.output.dims:
         if dim == rows:

@@ -42,6 +42,20 @@ class Attention:
     precision: str
 
     @property
+    def read(self) -> tuple[Side, ...]:
+        """What the kernel reads besides queries, keys and values."""
+        return (*self.extras, *([self.sink] if self.sink else []))
+
+    @property
+    def shared(self) -> Side | None:
+        """An array of scores' size that several heads (the batch) read, if there is one."""
+        for extra in self.extras:
+            fewer = self.program.extent(extra.heads) < self.program.extent(self.heads)
+            if extra.rows and extra.cols and extra.share == "inner" and fewer:
+                return extra
+        return None
+
+    @property
     def plain(self) -> bool:
         """Whether the score is the product and nothing else."""
         return self.score == self.product
@@ -76,9 +90,8 @@ def match(program: Program) -> Attention:
     left, right = program[second].args
     weights, values = (left, right) if first in program.reach([left]) else (right, left)
     softmax = read_softmax(program, weights, output.term, second)
-    if output.term != second and program[output.term].args[0] != second:
-        if second not in program[output.term].args:
-            raise Unsupported("something follows the second product")
+    if second not in (output.term, *program[output.term].args):
+        raise Unsupported("something follows the second product")
     dot: Dot = program[first].attr("dot")
     queries, keys = program[first].args
     q_free, k_free = dot.lhs_free, dot.rhs_free

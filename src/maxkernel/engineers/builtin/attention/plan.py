@@ -59,7 +59,7 @@ def tunables(a: Attention, band: bool, target: Target) -> TunableSpace:
     blocks = [b for b in (1024, 2048, 512, 256, 128) if 12 * b * b + b * extra <= free]
     if not blocks:
         raise Unsupported("no block of scores fits in VMEM")
-    return {"block": tuple(blocks[:3]), "strips": (4, 8, 2)}
+    return {"block": tuple(blocks[:3]), "strips": (2, 4, 8)}
 
 
 def _resident_bytes(a: Attention) -> int:

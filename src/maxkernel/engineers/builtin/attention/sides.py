@@ -8,7 +8,7 @@ from typing import Literal
 
 from maxkernel.engineers.builtin.axes import Axis, Dim, Unsupported
 from maxkernel.engineers.builtin.operands import flat
-from maxkernel.engineers.builtin.terms import InputUse, Program
+from maxkernel.engineers.builtin.terms import REDUCTIONS, InputUse, Program
 
 Share = Literal["outer", "inner"]
 """Which heads use one slice of an array: `outer`, consecutive ones (a group of query heads);
@@ -19,7 +19,9 @@ Share = Literal["outer", "inner"]
 class Side:
     """An array with a slice per head, heads flattened in the order of the scores.
 
-    `rows` and `cols` are the axes of a slice, () where it has none.
+    `rows` and `cols` are the axes of a slice, () where it has none. `term` is what the attention
+    reads: the input `use`, or something computed from it row by row and from `vectors`, inputs
+    along the columns.
     """
 
     term: int
@@ -28,16 +30,12 @@ class Side:
     rows: Dim
     cols: Dim
     share: Share
+    vectors: tuple[InputUse, ...] = ()
 
     @property
     def axes(self) -> Dim:
         """All axes in the order in which the kernel takes them."""
         return self.heads + self.rows + self.cols
-
-    @property
-    def lies(self) -> bool:
-        """Whether the kernel takes the array as it lies in memory."""
-        return flat(self.use.dims) == self.axes
 
 
 def side(
@@ -49,13 +47,33 @@ def side(
     default: Share,
 ) -> Side:
     """An input whose head axes are those of `spread` (axis, size, whether the input has it)."""
-    if program[term].op != "input":
-        raise Unsupported("queries, keys or values are computed in a way that has no rule")
-    use = program.input(term)
+    main, vectors = _sources(program, term, frozenset(rows), frozenset(cols))
+    use = program.input(main)
     heads = tuple(axis for axis, _, present in spread if present)
     if sorted(flat(use.dims)) != sorted(heads + rows + cols):
         raise Unsupported(f"`{use.name}` has dimensions that attention does not know")
-    return Side(term, use, heads, rows, cols, share(spread, default))
+    return Side(term, use, heads, rows, cols, share(spread, default), vectors)
+
+
+def _sources(
+    program: Program, term: int, rows: frozenset[Axis], cols: frozenset[Axis]
+) -> tuple[int, tuple[InputUse, ...]]:
+    """The input that a term is computed from row by row, and the vectors that it reads."""
+    if program[term].op == "input":
+        return term, ()
+    inside = program.reach([term])
+    for t in inside:
+        over = program[t].attr("over") if program[t].op in REDUCTIONS else ()
+        if program[t].op in ("dot", "iota", "size") or not cols.issuperset(over):
+            raise Unsupported(f"an operand of a product holds `{program[t].op}`")
+    inputs = [t for t in inside if program[t].op == "input"]
+    main = [t for t in inputs if program[t].axes - cols]
+    if len(main) != 1 or not rows <= program[main[0]].axes:
+        raise Unsupported("an operand of a product is computed from several arrays")
+    vectors = tuple(program.input(t) for t in inputs if t not in main)
+    if any(flat(use.dims) not in ((), flat(program.input(main[0]).dims[-1:])) for use in vectors):
+        raise Unsupported("an operand of a product reads a vector that lies otherwise")
+    return main[0], vectors
 
 
 def share(spread: Sequence[tuple[Axis, int, bool]], default: Share) -> Share:
