@@ -192,7 +192,7 @@ def test_hostile_text_stays_text(place: Place, studio: Studio, tab: Tab, tmp_pat
     path = tmp_path / "hostile.html"
     download.value.save_as(path)
     page.goto(path.as_uri())
-    expect(page.locator("figure[data-picture=graph] svg")).to_be_visible()
+    expect(page.locator("figure[data-picture=graph] > svg")).to_be_visible()
     assert page.evaluate("window.pwned") is None
     assert page.locator("img").count() == 0
 

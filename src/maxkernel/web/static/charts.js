@@ -117,6 +117,7 @@
       .attr("href", (n) => (n.written ? base + n.id : null))
       .attr("aria-label", (n) => `design ${n.id}, ${n.strategy}, ${n.state}${n.us ? `, ${micro(n.us)}` : ""}`)
       .attr("transform", (n) => `translate(${x(n)},${y(n)})`);
+    spots.append("rect").attr("class", "hit").attr("x", -18).attr("y", -20).attr("height", 40).attr("width", stepX - 24);
     spots.append("circle").attr("r", 15);
     spots.append("text").attr("class", "inside").attr("text-anchor", "middle").attr("dy", "0.35em").text((n) => n.id);
     spots.append("text").attr("x", 20).attr("dy", "-0.1em")
