@@ -83,7 +83,7 @@ def _rest(
 
     def shape(axes: frozenset[Axis]) -> str:
         sizes = [shapes.dim(g) if axes & set(g) else "1" for g in groups]
-        return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+        return f"({', '.join(sizes)})"
 
     def ordered(text: str, lies: Dim, axes: frozenset[Axis]) -> str:
         order = [g for g in groups if axes & set(g)]

@@ -25,7 +25,18 @@ def call(name: str, args: Sequence[str], indent: int, prefix: str = "", suffix: 
 
 def sequence(items: Sequence[str], indent: int, prefix: str, brackets: str = "[]") -> str:
     """A bracketed list like `call`'s arguments."""
+    if brackets == "()" and len(items) == 1:
+        return f"{' ' * indent}{prefix}({items[0]},)"
     return call("", items, indent, prefix).replace("(", brackets[0], 1)[:-1] + brackets[1]
+
+
+def broken(spec: str, indent: int) -> str:
+    """A call as an item of a list at this indentation, its arguments on a line of their own where
+    it is too long."""
+    if len(spec) + indent + 1 <= WIDTH:
+        return spec
+    function, arguments = spec[:-1].split("(", 1)
+    return f"{function}(\n{' ' * (indent + 4)}{arguments}\n{' ' * indent})"
 
 
 def assigned(name: str, spec: str) -> str:

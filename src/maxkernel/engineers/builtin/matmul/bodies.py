@@ -117,7 +117,7 @@ def whole_rows(
         *_head(
             refs,
             ["chunk_rows", "finish_rows", "block_n"],
-            "One block of columns; with the last one, the rest of the epilogue on whole rows.",
+            "One block of columns; with the last, the rest of the epilogue on whole rows.",
         ),
         f"    i, j = pl.program_id({axis - 1}), pl.program_id({axis})",
         f"    column_0 = serpentine(i, j, pl.num_programs({axis})) * block_n",

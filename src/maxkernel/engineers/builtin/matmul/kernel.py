@@ -9,7 +9,7 @@ from maxkernel.engineers.builtin.matmul.arguments import Argument, Where
 from maxkernel.engineers.builtin.matmul.match import MatmulProgram
 from maxkernel.engineers.builtin.module import Shapes, plain
 from maxkernel.engineers.builtin.operands import Operand, Role, Space, as_block
-from maxkernel.engineers.builtin.text import assigned, call, doc, sequence
+from maxkernel.engineers.builtin.text import assigned, broken, call, doc, sequence
 from maxkernel.types import TunableSpace
 
 TAKEN = (
@@ -24,7 +24,7 @@ _SIZES: dict[Where, tuple[str, str]] = {
     "wide": ("m", "n"),
 }
 DIVISOR = '''def divisor(size, limit):
-    """Largest block up to `limit` that divides `size`: of whole 256s, else of 128s, else all."""
+    """Largest divisor of `size` up to `limit` in 256s or 128s; all of it if none."""
     for unit in (256, 128):
         for block in range(limit - limit % unit, 0, -unit):
             if size % block == 0:
@@ -33,14 +33,14 @@ DIVISOR = '''def divisor(size, limit):
 '''
 """Blocks that must divide: what lies behind the end of an array is garbage in a sum."""
 SLICE_HEIGHT = '''def slice_height(chunk_rows, steps):
-    """Rows to finish per chunk so that `steps` steps finish them all; divides the chunk."""
+    """Rows to finish per chunk so that `steps` steps finish all; divides a chunk."""
     for height in range(16, chunk_rows, 16):
         if chunk_rows % height == 0 and height * steps >= chunk_rows:
             return height
     return chunk_rows
 '''
 SERPENTINE = '''def serpentine(i, j, steps):
-    """Block of columns of a step: back and forth, so that at a turn it is at hand already."""
+    """Columns back and forth, so that at a turn the block is at hand already."""
     return jnp.where(i % 2 == 0, j, steps - 1 - j)
 '''
 
@@ -180,11 +180,27 @@ def kernel_text(c: Call) -> str:
         *(f"    {line}".rstrip() for line in c.layout.setup),
         *(f"    {line}" for lines, _ in taken for line in lines),
         _call(c, [text for _, text in taken]),
+        *_ending(c),
+    ]
+    return "\n".join(lines)
+
+
+def _ending(c: Call) -> list[str]:
+    """What follows the call: whole blocks cut to size, XLA's part, the return."""
+    if _direct(c):
+        return []
+    if c.layout.padded and list(c.returned) == c.results == ["out"]:
+        return ["    return out[:m]"]
+    return [
         *(f"    {name} = {name}[:m]" for name in c.results if c.layout.padded),
         *(f"    {line}" for line in c.after),
         f"    return {', '.join(c.returned)}",
     ]
-    return "\n".join(lines)
+
+
+def _direct(c: Call) -> bool:
+    """Whether the kernel's result is returned as it stands."""
+    return len(c.results) == 1 and list(c.returned) == c.results and not c.layout.padded
 
 
 def _sizes(c: Call) -> list[str]:
@@ -206,7 +222,7 @@ def _call(c: Call, taken: Sequence[str]) -> str:
     if c.matmul.batch:
         grid.insert(0, "batch")
         meaning.insert(0, '"parallel"')
-    specs = [_spec(c, a.operand, a.where) for a in c.args]
+    specs = [broken(_spec(c, a.operand, a.where), 12) for a in c.args]
     outs = [_out_spec(c, r.role) for r in c.matmul.results]
     types = [_out_type(c, r.dtype, r.role) for r in c.matmul.results]
     single = len(c.results) == 1
@@ -222,7 +238,8 @@ def _call(c: Call, taken: Sequence[str]) -> str:
     semantics = sequence(meaning, 12, "dimension_semantics=", "()")
     limit = "vmem_limit_bytes=VMEM_LIMIT_BYTES"
     pieces.append(call("pltpu.CompilerParams", [semantics, limit], 8, "compiler_params="))
-    run = call("pl.pallas_call", pieces, 4, f"{', '.join(c.results)} = ")
+    target = "return " if _direct(c) else f"{', '.join(c.results)} = "
+    run = call("pl.pallas_call", pieces, 4, target)
     return run.removesuffix("    )") + call(")", taken, 4)
 
 

@@ -17,7 +17,7 @@ _PLAIN = '''def dot(lhs, rhs):
 {statement}
 '''
 _CROSSED = '''def dot(lhs, rhs):
-    """Product of lhs {left} and rhs {right} as they lie: nothing is transposed in memory."""
+    """lhs {left} times rhs {right} as they lie: nothing is transposed in memory."""
 {statement}
 '''
 

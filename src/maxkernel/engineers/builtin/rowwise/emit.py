@@ -163,9 +163,10 @@ def _kernel(
             "compiler_params=",
         ),
     ]
-    run = call("pl.pallas_call", pieces, 4, f"{', '.join(results)} = ")
     names = Names([*TAKEN, *arguments, *results])
     after, returned = finish(program, rows.region, results, shapes, names, module)
+    direct = single and returned == results
+    run = call("pl.pallas_call", pieces, 4, "return " if direct else f"{', '.join(results)} = ")
     lines = [
         call("kernel", [*arguments, "*", *defaults], 0, "def ", ":"),
         doc("Reads the sizes from the inputs' shapes and fits the blocks to them.", 4),
@@ -175,7 +176,7 @@ def _kernel(
         *(f"    {line}" for lines, _ in taken for line in lines),
         run.removesuffix("    )") + call(")", [text for _, text in taken], 4),
         *(f"    {line}" for line in after),
-        f"    return {', '.join(returned)}",
+        *([] if direct else [f"    return {', '.join(returned)}"]),
     ]
     return "\n".join(lines)
 
