@@ -42,5 +42,7 @@ class Entry(msgspec.Struct, frozen=True):
     The hardened tolerance is the literal in the file: atol is 0.02 of the spread (RMS around the
     mean) of the oracle at check size, cut to one digit; rtol is 0.01. Losses: 0.01 absolute.
     """
+    expert: str = ""
+    """Our own kernel for the task, a file in `experts/`; empty where there is none."""
     seed: int = 0
     """`inputs(key(seed))` of the published edition gives the original inputs."""

@@ -14,7 +14,7 @@ from maxkernel.suites.entry import Edition, Entry, Published
 from maxkernel.suites.jaxbench import registry as jaxbench_registry
 from maxkernel.suites.models import registry as models_registry
 from maxkernel.tasks import task_from_text
-from maxkernel.types import Task, Tolerance
+from maxkernel.types import Candidate, Task, Tolerance
 
 Suite = Literal["jaxbench", "models"]
 
@@ -23,6 +23,7 @@ _FOLDERS = {
     name: Path(cast(str, package.__file__)).parent / "tasks"
     for name, package in {"jaxbench": jaxbench, "models": models}.items()
 }
+_EXPERTS = Path(__file__).parent / "experts"
 
 
 def names(suite: Suite) -> tuple[str, ...]:
@@ -75,6 +76,12 @@ def published(name: str) -> Published | None:
     if name.strip().lower().startswith("w"):
         return entry("models", name).published
     return entry("jaxbench", name).published
+
+
+def expert(suite: Suite, name: str) -> Candidate | None:
+    """Our own kernel for a task, the bar to clear; None where there is none."""
+    file = entry(suite, name).expert
+    return Candidate((_EXPERTS / file).read_text(encoding="utf-8")) if file else None
 
 
 def _entries(suite: str) -> tuple[Entry, ...]:

@@ -26,6 +26,16 @@ _CAUTIONS = {
     "11p": "inputs were uniform in 7.5e-9; the baseline multiplied fixed windows of rows",
     "42k": f"the published formula returned zeros of shape (4096, 1); {_ZERO_WEIGHTS}",
 }
+_EXPERTS = {
+    "1p": "flash_attention.py",
+    "2p": "gqa_attention.py",
+    "3p": "mla_attention.py",
+    "4p": "splash_attention.py",
+    "6p": "paged_attention.py",
+    "7p": "ragged_paged_attention.py",
+    "8p": "gemm.py",
+    "11p": "grouped_matmul.py",
+}
 _SEED_42 = {f"{n}p" for n in range(1, 18)}
 
 _WEAKNESSES = {
@@ -87,6 +97,7 @@ def _task(
         weakness=_WEAKNESSES.get(short, ""),
         published=Published("v6e", xla_ms, pallas_ms, SOURCE, caution),
         tolerances={"published": _PUBLISHED_TOLERANCE, "f32": f32},
+        expert=_EXPERTS.get(short, ""),
         seed=42 if short in _SEED_42 else 0,
     )
 

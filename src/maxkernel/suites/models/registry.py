@@ -7,8 +7,8 @@ from maxkernel.suites.entry import Entry
 EDITIONS = ("hardened",)
 
 
-def _task(name: str, family: str) -> Entry:
-    return Entry(name=name, file=f"{name}.py", family=family)
+def _task(name: str, family: str, expert: str = "") -> Entry:
+    return Entry(name=name, file=f"{name}.py", family=family, expert=expert)
 
 
 ENTRIES = (
@@ -19,7 +19,7 @@ ENTRIES = (
     _task("w05_gemma2_27b_softcap", "attention"),
     _task("w06_gemma3_27b_sliding_window", "attention"),
     _task("w07_gpt_oss_120b_sinks", "attention"),
-    _task("w08_deepseek_v3_mla_prefill", "attention"),
+    _task("w08_deepseek_v3_mla_prefill", "attention", "mla_prefill.py"),
     _task("w09_deepseek_v3_mla_decode", "paged_attention"),
     _task("w10_deepseek_v4_sparse_attention", "sparse_attention"),
     _task("w11_qwen3_next_delta_prefill", "linear_attention"),

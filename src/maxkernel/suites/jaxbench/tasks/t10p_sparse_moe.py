@@ -5,9 +5,10 @@ the two as weights; y = sum of weight times (silu(x gate) * (x up)) down over th
 Expert products are bfloat16, the weighted sum is float32. Full size: x (2, 4096, 4096), expert
 width 14336.
 
-The published reference evaluates all 8 experts. The hardened one routes: rows sorted by expert
-and ragged products with float32 results, so that a kernel is not praised for routing alone. Its
-tokens are the clearest of four draws each, because a near-tie has two right answers.
+The published reference evaluates all 8 experts. The hardened one routes, by float32 logits: rows
+sorted by expert and ragged products with float32 results, so that a kernel is not praised for
+routing alone. Its tokens are the clearest of four draws each, because a near-tie has two right
+answers.
 """
 
 import jax
@@ -22,10 +23,16 @@ CHOSEN = 2
 
 def reference(x, router, gate, up, down):
     """x: (B, S, E); router: (E, n); gate, up: (n, E, M); down: (n, M, E). Returns float32 of x."""
-    logits, experts = lax.top_k(x @ router, CHOSEN)
+    hardened = EDITION == "hardened"
+    logits = router_logits(x, router) if hardened else x @ router
+    logits, experts = lax.top_k(logits, CHOSEN)
     weights = jax.nn.softmax(logits, axis=-1)
-    combine = routed if EDITION == "hardened" else dense
+    combine = routed if hardened else dense
     return combine(x, weights, experts, gate, up, down)
+
+
+def router_logits(x, router):
+    return jnp.einsum("...e,en->...n", x, router, preferred_element_type=jnp.float32)
 
 
 def dense(x, weights, experts, gate, up, down):
@@ -47,7 +54,7 @@ def routed(x, weights, experts, gate, up, down):
     h = jax.nn.silu(ragged_dot(rows, gate, sizes)) * ragged_dot(rows, up, sizes)
     z = ragged_dot(h.astype(x.dtype), down, sizes)[jnp.argsort(order)]
     z = z.reshape(*weights.shape, x.shape[-1])
-    return jnp.sum(weights[..., None].astype(jnp.float32) * z, axis=2)
+    return jnp.sum(weights[..., None] * z, axis=2)
 
 
 def ragged_dot(rows, weights, sizes):
@@ -81,8 +88,7 @@ def draw(key, batch, length, width, hidden, experts):
 
 def clearest(draws, router):
     """Of several draws (first axis) of each token the one with the widest gap after the chosen."""
-    logits = jnp.einsum("...e,en->...n", draws, router, preferred_element_type=jnp.float32)
-    top = lax.top_k(logits, CHOSEN + 1)[0]
+    top = lax.top_k(router_logits(draws, router), CHOSEN + 1)[0]
     best = jnp.argmax(top[..., CHOSEN - 1] - top[..., CHOSEN], axis=0)
     return jnp.take_along_axis(draws, best[None, ..., None], axis=0)[0]
 

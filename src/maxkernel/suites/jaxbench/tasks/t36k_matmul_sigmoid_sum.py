@@ -3,14 +3,14 @@
 y = sum_j sigmoid((x W + b)_j), kept as a column. Full size: M = 4096, K = N = 8192.
 
 As published, a constant passes. The hardened edition scales every row of x by exp(0.7 N(0, 1)) and
-draws a bias around 1.
+draws a bias around 1 whose mean varies, too.
 """
 
 import jax
 import jax.numpy as jnp
 
 EDITION = "hardened"
-TOLERANCE = {"atol": 1, "rtol": 1e-2}
+TOLERANCE = {"atol": 9e-1, "rtol": 1e-2}
 
 DTYPE = jnp.float32 if EDITION == "f32" else jnp.bfloat16
 
@@ -32,7 +32,8 @@ def draw(key, m, k, n):
     k_w, k_b = jax.random.split(second_seed(key, 42))
     x = activations(key, (m, k))
     if EDITION == "hardened":
-        return x, normal(k_w, (k, n), 1.5 / k**0.5), 1 + normal(k_b, (n,), 0.5)
+        mean = 1 + normal(jax.random.fold_in(key, 101), (), 0.5)
+        return x, normal(k_w, (k, n), 1.5 / k**0.5), mean + normal(k_b, (n,), 0.5)
     return x, normal(k_w, (k, n), 0.02 * (8192 / k) ** 0.5), normal(k_b, (n,), 0.02)
 
 

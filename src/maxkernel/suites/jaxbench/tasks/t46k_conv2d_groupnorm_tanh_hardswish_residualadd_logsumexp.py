@@ -85,8 +85,8 @@ def second_seed(key, seed):
 def affine(key, width):
     """Scale and shift: ones and zeros as published, random in the hardened edition."""
     if EDITION == "hardened":
-        scale, shift = jax.random.split(jax.random.fold_in(key, 101))
-        return 1 + normal(scale, (width,), 0.25), normal(shift, (width,), 0.25)
+        scale, shift, mean = jax.random.split(jax.random.fold_in(key, 101), 3)
+        return 1 + normal(scale, (width,), 1.0), normal(mean, ()) + normal(shift, (width,))
     return jnp.ones(width, DTYPE), jnp.zeros(width, DTYPE)
 
 
