@@ -4,7 +4,7 @@
     python compile_rows.py SUITE CACHE [PATTERN]
 
 in an environment that has the suite's jax (README.md). Rows that the cache holds are skipped, so an
-interrupted run goes on where it stopped. A row that cannot be made leaves KEY.failed with the reason.
+interrupted run goes on where it stopped. A row that cannot be made leaves the reason in KEY.failed.
 """
 
 from __future__ import annotations

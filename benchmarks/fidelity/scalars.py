@@ -52,7 +52,9 @@ def _walk(
     args: list[Thunk],
     found: dict[str, list[dict[int, np.ndarray]]],
 ) -> list[Thunk]:
-    env: dict[Any, Thunk] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args]))
+    env: dict[Any, Thunk] = dict(
+        zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True)
+    )
 
     def read(atom: Any) -> Thunk:
         return _constant(atom.val) if isinstance(atom, core.Literal) else env[atom]
@@ -64,7 +66,7 @@ def _walk(
             outputs: list[Thunk] = [_unknown] * len(eqn.outvars)
         else:
             outputs = _outputs(eqn, inputs, found)
-        env.update(zip(eqn.outvars, outputs))
+        env.update(zip(eqn.outvars, outputs, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 
 
@@ -109,7 +111,7 @@ def _inner(eqn: Any) -> core.ClosedJaxpr | None:
 
 def _note(eqn: Any, inputs: list[Thunk], found: dict[str, list[dict[int, np.ndarray]]]) -> None:
     known: dict[int, np.ndarray] = {}
-    for index, (atom, thunk) in enumerate(zip(eqn.invars, inputs)):
+    for index, (atom, thunk) in enumerate(zip(eqn.invars, inputs, strict=True)):
         if not np.issubdtype(atom.aval.dtype, np.integer) or atom.aval.size > LIMIT:
             continue
         try:
