@@ -218,6 +218,8 @@ def _extras(
             continue
         if t.op in (*REDUCTIONS, "dot", "size"):
             raise Unsupported(f"the score holds `{t.op}`")
+        if t.op == "div" and t.kind == "int":
+            raise Unsupported("the score holds a division of whole numbers")
         if t.op == "iota" and t.attr("over") not in (rows, cols):
             raise Unsupported("the score depends on an index of the head")
         if t.op == "input":
