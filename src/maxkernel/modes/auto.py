@@ -34,21 +34,27 @@ def run_auto(context: Context) -> Finish:
     """Runs until the budget, the roofline, or the end of ideas. Resumes where it was killed."""
     state = _Round(0)
     while True:
-        reason, explain = _stop(context, state), partial(_explain, context, state)
+        reason = _stop(context, state)
         if reason is not None:
-            return finish(context, reason, explain)
+            return _end(context, state, reason)
         try:
             plans = _plan(context, state)
         except NoAnswer as error:
             context.run.event("no answer", role="planner", message=error.message)
             spent = isinstance(error, BudgetSpent)
-            done = finish(context, "budget" if spent else "no plan", explain)
-            if done.best is None:
-                done = msgspec.structs.replace(done, explanation=error.message)
-            return done
+            return _end(context, state, "budget" if spent else "no plan", error.message)
         if not plans:
-            return finish(context, "no plan", explain)
+            return _end(context, state, "no plan")
         state = _round(context, state, plans)
+
+
+def _end(context: Context, state: _Round, reason: Reason, problem: str = "") -> Finish:
+    """The end of the run; where no kernel was accepted, why not."""
+    done = finish(context, reason, partial(_explain, context, state))
+    if done.best is not None:
+        return done
+    failures = dict.fromkeys(outcome.failure for outcome in state.outcomes if outcome.failure)
+    return msgspec.structs.replace(done, explanation="; ".join(failures) or problem)
 
 
 def _stop(context: Context, state: _Round) -> Reason | None:

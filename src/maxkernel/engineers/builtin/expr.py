@@ -161,6 +161,8 @@ class Scope:
 
     def _binary(self, t: Term, args: list[Code]) -> Code:
         sign, level = _BINARY[t.op]
+        if t.op == "div" and t.kind == "int":
+            raise Unsupported("whole-number division")
         left, right = args
         value = self.program.literal(t.args[1])
         if t.op == "add" and isinstance(value, (int, float)) and value < 0:
