@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench fidelity clean
 
 demo: $(STAMP)
 	$(BIN)/maxkernel optimize examples/rmsnorm.py --target v6e
@@ -19,6 +19,10 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.main_job
+
+# Simulated against published times; benchmarks/fidelity/README.md says how CACHE is filled.
+fidelity: $(STAMP)
+	$(BIN)/python benchmarks/fidelity/table.py $(or $(CACHE),$(error set CACHE to the folder that benchmarks/fidelity/compile_rows.py filled))
 
 # uv when present, pip otherwise; constraints.txt pins every version, the compiler's included.
 $(STAMP): pyproject.toml constraints.txt

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from maxkernel.schedule import digest, simulate
+from maxkernel.schedule.constants import clock_of
 from maxkernel.schedule.explain import unit_use
 from maxkernel.targets import TARGETS
 from maxkernel.types import CopyTime, OpTime, ProgramTime
@@ -62,7 +63,8 @@ def test_digest_is_short_and_complete(tmp_path: Path) -> None:
 
 
 def test_a_full_memory_is_told_from_late_copies_and_from_rereading() -> None:
-    moved = 0.95 * 1394e9 * (1e6 / 1.75e9)
+    bandwidth = clock_of(TARGETS["v6e"]).bandwidth
+    moved = 0.95 * bandwidth * (1e6 / 1.75e9)
     copy = (CopyTime("input 0 bf16[8,128]", "hbm", "vmem", 1, moved, 1, 6e5),)
     busy = {"stall_cycles": 6e5, "copies": copy}
     full = sentence(program(read_bytes=moved, needed_bytes=moved, **busy))

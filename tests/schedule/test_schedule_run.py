@@ -6,6 +6,7 @@ import pytest
 from schedule_texts import SLOTS, counted_loop, folder_of, schedule
 
 from maxkernel.schedule import ScheduleError, simulate
+from maxkernel.schedule.constants import clock_of
 from maxkernel.targets import TARGETS
 
 V6E = TARGETS["v6e"]
@@ -158,8 +159,9 @@ def test_a_copy_is_waited_for_once(tmp_path: Path) -> None:
     free = simulate(folder_of(tmp_path / "a", schedule(*[""] * 103)), V6E)
     held = simulate(folder_of(tmp_path / "b", text), V6E)
     waited = (held.cycles - free.cycles) / held.clock_hz
-    expected = 0.69e-6 + (2**20 + 128) / 1394e9 - 99 / 1.75e9
-    assert waited == pytest.approx(expected, rel=0.2)
+    clock = clock_of(V6E)
+    expected = clock.latency + (2**20 + clock.chunk_bytes) / clock.bandwidth - 99 / clock.hz
+    assert waited == pytest.approx(expected, rel=0.01)
 
 
 def test_calls_are_timed_per_op(tmp_path: Path) -> None:

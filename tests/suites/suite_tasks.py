@@ -12,6 +12,9 @@ import numpy as np
 
 from maxkernel import suites
 
+FAST_COMPILE = {"xla_backend_optimization_level": "0"}
+"""Unoptimised programs: at check size compiling costs more than running."""
+
 
 @functools.cache
 def module(suite, name, edition="hardened"):
@@ -44,15 +47,15 @@ def output_shapes(function, inputs):
 def run(function, inputs):
     """The compiled function's results as a tuple."""
     static = tuple(i for i, value in enumerate(inputs) if isinstance(value, int))
-    return tuple(jax.tree.leaves(jax.jit(function, static_argnums=static)(*inputs)))
+    compiled = jax.jit(function, static_argnums=static, compiler_options=FAST_COMPILE)
+    return tuple(jax.tree.leaves(compiled(*inputs)))
 
 
 @functools.cache
 def _compiled(maker):
-    """Unoptimised: compiling the random draws is most of the cost."""
     statics = {}
     arrays = _arrays_only(maker, statics)
-    fast = jax.jit(arrays, compiler_options={"xla_backend_optimization_level": "0"})
+    fast = jax.jit(arrays, compiler_options=FAST_COMPILE)
     return lambda key: _insert(fast(key), statics)
 
 

@@ -1,10 +1,11 @@
 """The few constants of the clock, per target, with their sources.
 
 Clock rates are arithmetic from peak rate and MXU size (`targets.py`); v6e is confirmed by ten
-published GEMM rows to 0.3 %, v7x is the effective rate of published MXU-bound rows. Bandwidths and
-latencies were chosen on published rows of v5e, v5p, v6e and v7x (see `docs/fidelity.md`); no
-measurement of v4 is public, so its bandwidth is its peak times v5p's efficiency (2580/2765) and its
-latency v5p's.
+published GEMM rows to 0.3 %, v7x is the effective rate of published MXU-bound rows. Bandwidth,
+latency and cost of a run were chosen for v5e, v5p and v6e on the `fit` half of the published rows
+(docs/fidelity.md), together; one alone is weakly determined. Those of v7x come from an earlier
+trial on 22 published rows. No measurement of v4 is public: its bandwidth is its peak times v5p's
+efficiency (2540/2765), its latency and run cost are v5p's.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ VMEM_BANDWIDTH = 4e12
 """Bytes a second of copies inside VMEM; a guess, such copies are rare."""
 
 _CLOCKS = {
-    "v4": Clock(1.05e9, 1.23e12 * 2580 / 2765, 0.75e-6, 128, False, 512),
-    "v5e": Clock(1.50e9, 745e9, 0.72e-6, 128, True),
-    "v5p": Clock(1.75e9, 2580e9, 0.75e-6, 128, True),
-    "v6e": Clock(1.75e9, 1394e9, 0.69e-6, 128, True),
+    "v4": Clock(1.05e9, 1.23e12 * 2540 / 2765, 0.57e-6, 140, False, 512),
+    "v5e": Clock(1.50e9, 700e9, 0.42e-6, 250, True),
+    "v5p": Clock(1.75e9, 2540e9, 0.57e-6, 140, True),
+    "v6e": Clock(1.75e9, 1373e9, 0.71e-6, 150, True),
     "v7x": Clock(1.82e9, 3260e9, 0.90e-6, 128, True),
 }
 

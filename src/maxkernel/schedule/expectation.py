@@ -5,26 +5,30 @@ from __future__ import annotations
 from maxkernel.schedule.constants import clock_named
 from maxkernel.types import ProgramTime
 
-_BASE = {"v5e": 0.02, "v5p": 0.02, "v6e": 0.03, "v7x": 0.04}
-"""Typical relative error of programs that hardly wait for memory."""
-_STALL = 0.08
+_BASE = {"v5e": 0.015, "v5p": 0.015, "v6e": 0.02, "v7x": 0.03}
+"""Typical relative error of Pallas programs that hardly wait for memory."""
+_XLA = 0.03
+"""Added in proportion to the share of XLA's own ops: its layouts and compiler version vary more."""
+_STALL = 0.06
 """Added in proportion to the share of cycles spent waiting for DMAs."""
 _UNMEASURED = 0.15
 """Base for a target without published measurements."""
 _ASSUMED = 0.25
-"""Added where values that steer the program had to be assumed."""
+"""Added where values that steer an op had to be assumed."""
 _HIDDEN = 0.5
 """Added where part of the work is not simulated at all."""
 
 
 def expected_error(program: ProgramTime) -> float:
     """Expected relative error of `program.seconds` (0.05 = 5 %)."""
-    waited = sum(op.stall_cycles for op in program.ops)
-    share = min(1.0, waited / program.cycles) if program.cycles > 0 else 1.0
+    cycles = max(program.cycles, 1.0)
+    waited = min(1.0, sum(op.stall_cycles for op in program.ops) / cycles)
+    outside = min(1.0, sum(op.cycles for op in program.ops if op.kind == "xla") / cycles)
     clock = clock_named(program.target)
     base = _BASE.get(program.target, _UNMEASURED)
-    error = (base if clock and clock.measured else _UNMEASURED) + _STALL * share
-    if any(_steers(note) for note in program.assumptions):
+    error = base if clock and clock.measured else _UNMEASURED
+    error += _XLA * outside + _STALL * waited
+    if unsure(program):
         error += _ASSUMED
     if any("not timed" in note for note in program.assumptions):
         error += _HIDDEN
