@@ -18,6 +18,7 @@ from pathlib import Path
 
 from maxkernel.engineers.team import Team
 from maxkernel.judge import Prepared, Roofline
+from maxkernel.parsing import parse
 from maxkernel.search import Context, Progress, Silent
 from maxkernel.store import RunFile, RunHeader
 from maxkernel.targets import Target, get_target
@@ -73,7 +74,7 @@ def source_of(plan: Plan, *, broken: bool = False) -> str:
 
 def seconds_of(candidate: Candidate) -> float | str:
     """The landscape: seconds, or the kind of the failure."""
-    tree = ast.parse(candidate.source)
+    tree = parse(candidate.source)
     what = ast.literal_eval(tree.body[1].value)  # type: ignore[attr-defined]
     strategy, options = what["strategy"], what["options"]
     if what["broken"]:

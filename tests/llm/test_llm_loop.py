@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from fake_llm_server import FakeServer, Request, Say, Step
-from kernels import GOOD, MISALIGNED, TOO_LARGE, WRONG_NAME, WRONG_NUMBERS, fenced
 from llm_helpers import KEY, notation
+from llm_kernels import GOOD, MISALIGNED, TOO_LARGE, WRONG_NAME, WRONG_NUMBERS, fenced
 
 from maxkernel.engineers.llm import (
     Call,

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 import pytest
 from fake_llm_server import Request, Say, Step, Use
-from kernels import GOOD, MISALIGNED, WRONG_NAME, WRONG_NUMBERS, fenced
 from llm_helpers import notation
+from llm_kernels import GOOD, MISALIGNED, WRONG_NAME, WRONG_NUMBERS, fenced
 
 from maxkernel.engineers.llm import Call, LlmBudget, LlmTeam, Patience, llm_team
 from maxkernel.engineers.roles import BudgetSpent, NoAnswer

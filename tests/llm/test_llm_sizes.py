@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from kernels import GOOD
+from llm_kernels import GOOD
 
 from maxkernel.engineers.llm import ROLES
 from maxkernel.knowledge import SHEET_LIMIT, api_sheet

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from kernels import GOOD, MISALIGNED, WRONG_NUMBERS
+from llm_kernels import GOOD, MISALIGNED, WRONG_NUMBERS
 
 from maxkernel.engineers.llm import TOOLS, Toolbox, team_for_run
 from maxkernel.engineers.llm.calls import tool_evaluations

@@ -16,6 +16,9 @@ from terminal_driver import CTRL_D, ENTER, TAB, UP, Terminal
 from maxkernel.modes.pair import PairSession
 from maxkernel.store import RunFile, list_runs
 
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+"""jax, loaded by other tests of this process, warns; the child execs at once."""
+
 MAXKERNEL = [sys.executable, "-c", "from maxkernel.cli import main; main()"]
 
 EDITOR = """#!/bin/sh

@@ -75,13 +75,14 @@ def test_raw_calls_are_denied() -> None:
 
 def test_what_a_trace_needs_still_works() -> None:
     done = confined("""
-        import os, signal, threading, json, resource, zlib
+        import os, signal, sys, threading, json, resource, zlib
         thread = threading.Thread(target=print, args=("from a thread",))
         thread.start(); thread.join()
         assert open("/proc/self/status").read()
         assert resource.getrlimit(resource.RLIMIT_NOFILE)
         os.kill(os.getpid(), 0)
         print(os.listdir("/proc/self/task") != [])
+        sys.stdout.flush()
         signal.raise_signal(signal.SIGTERM)
     """)
     assert done.stdout.splitlines() == ["from a thread", "True"], done
