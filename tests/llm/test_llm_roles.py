@@ -361,7 +361,7 @@ def test_a_steering_task_stays_material(scene):
 
 
 def test_a_steered_models_kernel_does_not_get_far(scene):
-    from kernels import CHEAT
+    from llm_kernels import CHEAT
 
     one = scene(Say(fenced(CHEAT)))
     source = one.team.implementer.implement(one.info, PLAN, TARGET)
