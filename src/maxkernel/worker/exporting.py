@@ -35,7 +35,7 @@ def export_program(
 
 @functools.cache
 def compile_options() -> dict[str, Any]:
-    """CPU compiler options that halve the compile time of interpreted kernels, where they exist."""
+    """CPU compiler options that shorten the compile of references and oracles, where they exist."""
     options: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False}
     try:
         jax.jit(jnp.sin).lower(jnp.zeros(())).compile(options)
