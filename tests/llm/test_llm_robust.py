@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 from fake_llm_server import Say, Status, Use
@@ -231,3 +233,14 @@ def test_a_question_that_never_fits_ends(server):
     with pytest.raises(NoAnswer, match="does not fit"):
         one.ask()
     assert len(server.requests) == 4
+
+
+def test_a_model_answers_inside_a_running_loop(server):
+    """A notebook's cell runs inside one."""
+    server.script(GOOD)
+    one = Asker(notation(server, "openai"))
+
+    async def cell() -> str:
+        return one.ask()
+
+    assert asyncio.run(cell()) == CODE

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from maxkernel.engineers.llm.budget import Meter
 from maxkernel.engineers.llm.calls import Record
+from maxkernel.engineers.llm.loops import finish
 from maxkernel.engineers.llm.models import ModelSpec
 from maxkernel.engineers.llm.question import (
     OUTPUT_TOKENS,
@@ -112,7 +113,7 @@ class Desk:
         room, output = PROMPT_ROOM, OUTPUT_TOKENS
         for _ in range(SHRINKS + 1):
             try:
-                return asyncio.run(
+                return finish(
                     self._tracked(
                         converse(
                             question,

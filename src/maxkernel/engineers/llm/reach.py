@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from maxkernel.engineers.llm.calls import without_secrets
+from maxkernel.engineers.llm.loops import finish
 from maxkernel.engineers.llm.models import ModelSpec
 from maxkernel.errors import EnvironmentFault
 
@@ -19,7 +20,7 @@ def count_models(kind: str) -> int:
     Raises EnvironmentFault when it does not answer, or does not take the key.
     """
     try:
-        return asyncio.run(_count(kind))
+        return finish(_count(kind))
     except EnvironmentFault:
         raise
     except Exception as error:
