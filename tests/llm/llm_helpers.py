@@ -8,7 +8,7 @@ from typing import TypeVar
 from fake_llm_server import FakeServer, Say
 
 from maxkernel.engineers.llm import Call, Desk, LlmBudget, Meter, Patience, Spent, parse_model
-from maxkernel.engineers.llm.question import Question
+from maxkernel.engineers.llm.question import Question, Words
 from maxkernel.engineers.llm.robust import code_of
 
 T = TypeVar("T")
@@ -48,6 +48,12 @@ class Asker:
             None,
             Patience(seconds=seconds, backoff=0.01),
         )
+
+    def listen(self) -> list[Words]:
+        """What is heard from now on."""
+        heard: list[Words] = []
+        self.desk.listen(heard.append)
+        return heard
 
     def ask(
         self,

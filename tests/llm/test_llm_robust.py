@@ -118,6 +118,24 @@ def test_an_unusable_answer_is_sent_back_with_the_reason(server, wire):
 
 
 @pytest.mark.parametrize("wire", WIRES)
+def test_a_refusal_in_words_is_answered_once_more(server, wire):
+    server.script(Say("I'm sorry, but I can't help with that."), GOOD)
+    one = Asker(notation(server, wire))
+    assert one.ask() == CODE
+    assert "ordinary engineering" in server.requests[1].text
+    assert one.desk.troubles.counts() == {"refusal": 1}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_wrong_schema_is_sent_back_with_what_is_missing(server, wire):
+    server.script(Say('[{"speedup": 2}]'), Say('[{"strategy": "fuse"}]'))
+    one = Asker(notation(server, wire))
+    assert one.ask(parse=lambda text: json_of(text, list[Idea])) == [Idea("fuse")]
+    assert "strategy" in server.requests[1].text
+    assert one.desk.troubles.counts() == {"schema": 1}
+
+
+@pytest.mark.parametrize("wire", WIRES)
 def test_an_empty_answer_is_asked_for_again(server, wire):
     server.script(Say(""), GOOD)
     one = Asker(notation(server, wire))
@@ -151,51 +169,56 @@ def limit(body: dict) -> int:
     return google or body.get("max_tokens") or body["max_completion_tokens"]
 
 
-def test_a_cut_off_file_is_asked_for_again(server):
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_cut_off_file_is_asked_for_again(server, wire):
     server.script(Say("```python\ndef kernel(x):\n    return jnp.dot(", finish="length"), GOOD)
-    one = Asker(notation(server, "openai"))
+    one = Asker(notation(server, wire))
     assert one.ask() == CODE
     assert one.desk.troubles.counts() == {"truncated": 1}
 
 
-def test_the_same_bad_answer_twice_ends_the_question(server):
+@pytest.mark.parametrize("wire", WIRES)
+def test_the_same_bad_answer_twice_ends_the_question(server, wire):
     server.script(Say("nothing here"))
-    one = Asker(notation(server, "openai"))
+    one = Asker(notation(server, wire))
     with pytest.raises(NoAnswer, match="same unusable answer"):
         one.ask()
     assert len(server.requests) == 2
     assert one.desk.troubles.counts() == {"no_code": 2, "loop": 1}
 
 
-def test_corrections_are_bounded(server):
+@pytest.mark.parametrize("wire", WIRES)
+def test_corrections_are_bounded(server, wire):
     count = iter(range(100))
     server.respond(lambda _: Say(f"nothing {next(count)}"))
-    one = Asker(notation(server, "openai"))
+    one = Asker(notation(server, wire))
     with pytest.raises(NoAnswer):
         one.ask()
     assert len(server.requests) == 3
 
 
-def test_a_model_that_only_calls_tools_is_stopped(server):
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_model_that_only_calls_tools_is_stopped(server, wire):
     def look(query: str) -> str:
         """Looks."""
         return "nothing"
 
     server.script(Use("look", {"query": "again"}))
-    one = Asker(notation(server, "openai"))
+    one = Asker(notation(server, wire))
     with pytest.raises(NoAnswer, match=f"no answer after {TURNS} turns"):
         one.ask(tools=(look,))
     assert len(server.requests) == TURNS
     assert one.desk.troubles.counts() == {"loop": 1}
 
 
-def test_a_tool_that_does_not_exist_is_explained(server):
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_tool_that_does_not_exist_is_explained(server, wire):
     def look(query: str) -> str:
         """Looks."""
         return "nothing"
 
     server.script(Use("no_such_tool", {}), GOOD)
-    assert Asker(notation(server, "openai")).ask(tools=(look,)) == CODE
+    assert Asker(notation(server, wire)).ask(tools=(look,)) == CODE
     assert "no_such_tool" in server.requests[1].text
 
 
@@ -227,9 +250,10 @@ def test_a_question_too_long_is_condensed(server, wire):
     assert one.desk.troubles.counts() == {"context": 2}
 
 
-def test_a_question_that_never_fits_ends(server):
-    server.script(TOO_LONG["openai"])
-    one = Asker(notation(server, "openai"))
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_question_that_never_fits_ends(server, wire):
+    server.script(TOO_LONG[wire])
+    one = Asker(notation(server, wire))
     with pytest.raises(NoAnswer, match="does not fit"):
         one.ask()
     assert len(server.requests) == 4

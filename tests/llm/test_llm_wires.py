@@ -85,11 +85,12 @@ def test_a_fault_that_stays_ends_the_question_not_the_run(server, wire):
     assert one.ask() == CODE
 
 
-def test_a_wait_of_hours_is_not_waited(server):
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_wait_of_hours_is_not_waited(server, wire):
     server.script(Status(429, headers={"retry-after": "7200"}))
     started = time.monotonic()
     with pytest.raises(NoAnswer):
-        Asker(notation(server, "openai")).ask()
+        Asker(notation(server, wire)).ask()
     assert len(server.requests) == 1 and time.monotonic() - started < 5
 
 
@@ -102,9 +103,19 @@ def test_a_refused_key_puts_the_model_out(server, wire):
     assert len(server.requests) == 1
 
 
-def test_a_key_that_stops_working_ends_the_budget_not_the_program(server):
+def test_geminis_answer_to_an_unknown_key_puts_it_out(server):
+    words = "API key not valid. Please pass a valid API key."
+    server.script(Status(400, words, kind="INVALID_ARGUMENT"))
+    one = Asker(notation(server, "google"))
+    with pytest.raises(EnvironmentFault, match="no model is left"):
+        one.ask()
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_key_that_stops_working_ends_the_budget_not_the_program(server, wire):
     server.script(GOOD, Status(402, "credit is used up"))
-    one = Asker(notation(server, "openai"))
+    one = Asker(notation(server, wire))
     assert one.ask() == CODE
     with pytest.raises(BudgetSpent, match="no model is left for the implementer"):
         one.ask()
@@ -149,18 +160,20 @@ def test_tools_are_offered_called_and_answered(server, wire):
     assert "[calls search_docs(" in one.calls[0].text
 
 
-def test_the_time_limit_of_an_answer(server):
+@pytest.mark.parametrize("wire", WIRES)
+def test_the_time_limit_of_an_answer(server, wire):
     server.script(Say(GOOD.text, seconds=3.0))
-    one = Asker(notation(server, "openai"), seconds=0.3)
+    one = Asker(notation(server, wire), seconds=0.3)
     with pytest.raises(NoAnswer, match=r"no answer within 0\.3 seconds"):
         one.ask()
     assert one.desk.troubles.counts()["timeout"] == 2
     assert all(call.estimated and call.input_tokens > 0 for call in one.calls)
 
 
-def test_stopping_cancels_what_is_under_way(server):
+@pytest.mark.parametrize("wire", WIRES)
+def test_stopping_cancels_what_is_under_way(server, wire):
     server.script(Say(GOOD.text, seconds=4.0))
-    one = Asker(notation(server, "openai"))
+    one = Asker(notation(server, wire))
     threading.Timer(0.5, one.desk.stop).start()
     started = time.monotonic()
     with pytest.raises(Stopped, match="stopped"):

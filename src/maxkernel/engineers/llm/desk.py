@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from maxkernel.engineers.llm.budget import Meter
@@ -15,10 +16,12 @@ from maxkernel.engineers.llm.question import (
     OUTPUT_TOKENS,
     PROMPT_ROOM,
     SHRINKS,
+    Hear,
     Question,
     TooLong,
     TooShort,
     Unusable,
+    Words,
 )
 from maxkernel.engineers.llm.robust import DEFAULT_PATIENCE, Patience, Troubles
 from maxkernel.engineers.roles import BudgetSpent, NoAnswer, Stopped
@@ -50,6 +53,9 @@ class Desk:
         self._turns: dict[str, int] = {}
         self._out: dict[ModelSpec, str] = {}
         self._running: set[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = set()
+        self._cancelled: set[asyncio.Task[Any]] = set()
+        self._hear: Hear | None = None
+        self._numbers = itertools.count(1)
         self._stopped = False
         self._answered = False
         self._lock = threading.Lock()
@@ -64,12 +70,19 @@ class Desk:
 
         Raises BudgetSpent when the budget forbids another request or every model of the role has
         gone out for good, NoAnswer when none gives a usable answer, EnvironmentFault when none of
-        them could ever be asked, Stopped after `stop`.
+        them could ever be asked, Stopped after `stop` and when `cancel` ends it.
         """
+        hear, done = self._ear(question.role)
+        try:
+            return self._first_answer(question, hear)
+        finally:
+            done()
+
+    def _first_answer(self, question: Question[T], hear: Callable[[str], None] | None) -> T:
         problems: list[str] = []
         for spec in self._queue(question.role):
             try:
-                answer = self._ask(question, spec)
+                answer = self._ask(question, spec, hear)
                 self._answered = True
                 return answer
             except Unusable as fault:
@@ -86,13 +99,32 @@ class Desk:
             raise BudgetSpent(text, advice) if self._answered else EnvironmentFault(text, advice)
         raise NoAnswer(f"the {question.role} has no answer: {'; '.join(problems)}")
 
+    def listen(self, hear: Hear) -> None:
+        """From now on `hear` gets what models write while they write it."""
+        self._hear = hear
+
+    def cancel(self) -> None:
+        """Ends every conversation under way: these questions raise Stopped, later ones do not."""
+        with self._lock:
+            for loop, task in self._running:
+                self._cancelled.add(task)
+                loop.call_soon_threadsafe(task.cancel)
+
     def stop(self) -> None:
-        """Cancels every conversation under way; these and later questions raise Stopped."""
+        """As `cancel`, and every later question raises Stopped too."""
         with self._lock:
             self._stopped = True
-            running = list(self._running)
-        for loop, task in running:
-            loop.call_soon_threadsafe(task.cancel)
+        self.cancel()
+
+    def _ear(self, role: str) -> tuple[Callable[[str], None] | None, Callable[[], None]]:
+        """What hears one question's answer, and what says that it is over."""
+        hear, number = self._hear, next(self._numbers)
+        if hear is None:
+            return None, lambda: None
+        return (
+            lambda text: hear(Words(number, role, text)),
+            lambda: hear(Words(number, role, "", done=True)),
+        )
 
     def _queue(self, role: str) -> list[ModelSpec]:
         """The role's models that are not out, the one whose turn it is first."""
@@ -107,7 +139,7 @@ class Desk:
             order = [specs[(turn + place) % len(specs)] for place in range(len(specs))]
             return [spec for spec in order if spec not in self._out] or order
 
-    def _ask(self, question: Question[T], spec: ModelSpec) -> T:
+    def _ask(self, question: Question[T], spec: ModelSpec, hear: Callable[[str], None] | None) -> T:
         from maxkernel.engineers.llm.talk import converse
 
         room, output = PROMPT_ROOM, OUTPUT_TOKENS
@@ -125,6 +157,7 @@ class Desk:
                             troubles=self.troubles,
                             recording=self._recording,
                             patience=self._patience,
+                            hear=hear,
                         )
                     )
                 )
@@ -140,15 +173,19 @@ class Desk:
 
     async def _tracked(self, conversation: Coroutine[Any, Any, T]) -> T:
         loop = asyncio.get_running_loop()
-        task = loop.create_task(conversation)
         with self._lock:
+            if self._stopped:
+                conversation.close()
+                raise Stopped("the run was stopped")
+            task = loop.create_task(conversation)
             self._running.add((loop, task))
         try:
             return await task
         except asyncio.CancelledError as error:
-            if not self._stopped:
+            if task not in self._cancelled:
                 raise
             raise Stopped("the run was stopped") from error
         finally:
             with self._lock:
                 self._running.discard((loop, task))
+                self._cancelled.discard(task)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -35,6 +35,7 @@ from pydantic_ai.settings import ModelSettings
 
 from maxkernel.engineers.llm.budget import Meter
 from maxkernel.engineers.llm.calls import Call, Record, canonical, redacted
+from maxkernel.engineers.llm.listen import stream_answer
 from maxkernel.engineers.llm.models import ModelSpec, cost_of
 from maxkernel.engineers.llm.robust import Patience, TroubleKind, Troubles
 
@@ -49,6 +50,9 @@ _ATTEMPTS: dict[TroubleKind, int] = {
 }
 """Requests for one answer, by what keeps going wrong."""
 
+_Used = tuple[int, int, float | None, bool]
+"""Tokens in and out, cost in US dollars, and whether the tokens had to be estimated."""
+
 
 class MeteredModel(WrapperModel):
     """Wraps the model of one role for one question."""
@@ -62,7 +66,9 @@ class MeteredModel(WrapperModel):
         record: Record,
         troubles: Troubles,
         patience: Patience,
+        hear: Callable[[str], None] | None = None,
     ) -> None:
+        """`hear` gets the text of answers as it arrives; None where nobody listens."""
         super().__init__(wrapped)
         self._spec = spec
         self._role = role
@@ -70,6 +76,7 @@ class MeteredModel(WrapperModel):
         self._record = record
         self._troubles = troubles
         self._patience = patience
+        self._hear = hear
 
     async def request(
         self,
@@ -111,10 +118,18 @@ class MeteredModel(WrapperModel):
         call = Call(role=self._role, model=str(self._spec), request=asked, at=time.time())
         started = time.monotonic()
         error = "cancelled: the run was stopped"
-        used = (expected, 0, cost_of(self._spec, expected, 0), True)
+        used: _Used | None = None
+        heard = ""
+
+        def hear(text: str) -> None:
+            nonlocal heard
+            heard = text
+            if self._hear is not None:
+                self._hear(text)
+
         try:
             async with asyncio.timeout(self._longest_wait()):
-                response = await self.wrapped.request(messages, settings, parameters)
+                response = await self._answer(messages, settings, parameters, hear)
             used = self._used(response, asked)
             error = ""
             call = msgspec.structs.replace(
@@ -135,7 +150,7 @@ class MeteredModel(WrapperModel):
             error = f"timeout: {fault}"
             return fault
         finally:
-            tokens_in, tokens_out, cost, estimated = used
+            tokens_in, tokens_out, cost, estimated = used or self._guess(expected, heard)
             call = msgspec.structs.replace(
                 call,
                 error=error,
@@ -148,12 +163,31 @@ class MeteredModel(WrapperModel):
             self._record(redacted(call))
             self._meter.settle(ticket, tokens_in, tokens_out, cost)
 
+    async def _answer(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+        hear: Callable[[str], None],
+    ) -> ModelResponse:
+        if self._hear is None:
+            return await self.wrapped.request(messages, settings, parameters)
+        if self._spec.kind not in ("cli", "relay") and self.wrapped.system != "replay":
+            return await stream_answer(self.wrapped, messages, settings, parameters, hear)
+        response = await self.wrapped.request(messages, settings, parameters)
+        hear(text_of(response))
+        return response
+
     def _longest_wait(self) -> float | None:
         """A person may take as long as it takes."""
         return None if self._spec.kind == "relay" else self._patience.seconds
 
-    def _used(self, response: ModelResponse, asked: str) -> tuple[int, int, float | None, bool]:
-        """Tokens in and out, cost, and whether the tokens had to be estimated."""
+    def _guess(self, asked: int, heard: str) -> _Used:
+        """What a request that broke off is taken to have used; `asked` in tokens."""
+        answered = estimate_tokens(heard) if heard else 0
+        return asked, answered, cost_of(self._spec, asked, answered), True
+
+    def _used(self, response: ModelResponse, asked: str) -> _Used:
         usage = response.usage
         tokens_in, tokens_out = usage.input_tokens, usage.output_tokens
         estimated = tokens_in == 0 and tokens_out == 0

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import msgspec
+
 from maxkernel.engineers.llm.robust import TroubleKind
 
 T = TypeVar("T")
@@ -34,6 +36,22 @@ class Question(Generic[T]):
     parse: Callable[[str], T]
     """The typed answer; raises BadAnswer with the complaint for the model."""
     tools: tuple[Callable[..., str], ...] = ()
+
+
+class Words(msgspec.Struct, frozen=True):
+    """What a model has written so far in answer to a question."""
+
+    question: int
+    """Numbers the questions of one desk."""
+    role: str
+    text: str
+    """Everything since the request under way began; a correction or a repetition starts over."""
+    done: bool = False
+    """The question has been answered, or given up."""
+
+
+Hear = Callable[[Words], None]
+"""Gets words as they arrive, in the thread that reads them; several questions may interleave."""
 
 
 class TooLong(Exception):

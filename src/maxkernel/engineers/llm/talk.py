@@ -12,6 +12,7 @@ from pydantic_ai.exceptions import (
     ModelAPIError,
     ModelAuthenticationError,
     ModelContextWindowExceededError,
+    ModelHTTPError,
     ModelNotFoundError,
     ModelQuotaExceededError,
     OutputTokenLimitExceeded,
@@ -40,6 +41,9 @@ from maxkernel.engineers.llm.robust import BadAnswer, Patience, Troubles
 T = TypeVar("T")
 
 _LASTING = (ModelAuthenticationError, ModelNotFoundError, ModelQuotaExceededError)
+_LASTING_STATUS = frozenset({401, 402, 403})
+_BAD_KEY = "api key not valid"
+"""Gemini's words for an unknown key, under the status of a malformed request."""
 
 
 async def converse(
@@ -53,10 +57,14 @@ async def converse(
     troubles: Troubles,
     recording: Recording | None,
     patience: Patience,
+    hear: Callable[[str], None] | None = None,
 ) -> T:
-    """The typed answer. Raises TooLong, TooShort, Unusable, or what the meter raises."""
+    """The typed answer; `hear` gets the model's words as they arrive.
+
+    Raises TooLong, TooShort, Unusable, or what the meter raises.
+    """
     inner = ReplayModel(recording, question.role) if recording else build_model(spec, question.role)
-    model = MeteredModel(inner, spec, question.role, meter, record, troubles, patience)
+    model = MeteredModel(inner, spec, question.role, meter, record, troubles, patience, hear)
     agent: Agent[None, T] = Agent(
         model,
         name=question.role,
@@ -81,7 +89,7 @@ async def converse(
     except UsageLimitExceeded as fault:
         raise Unusable("loop", f"no answer after {TURNS} turns") from fault
     except ModelAPIError as fault:
-        raise Unusable("model_out", _short(fault), isinstance(fault, _LASTING)) from fault
+        raise Unusable("model_out", _short(fault), _lasts(fault)) from fault
     except UnexpectedModelBehavior as fault:
         raise Unusable("schema", _short(fault)) from fault
 
@@ -108,6 +116,15 @@ def _settings(spec: ModelSpec, model: Model, output_tokens: int) -> ModelSetting
     if spec.kind in ("cli", "relay") or isinstance(model, ReplayModel):
         return ModelSettings(max_tokens=output_tokens)
     return ModelSettings(max_tokens=output_tokens, max_retries=0, cache=True)
+
+
+def _lasts(fault: ModelAPIError) -> bool:
+    """True where the next question would fare no better: no key, unknown name, no credit."""
+    if isinstance(fault, _LASTING):
+        return True
+    if not isinstance(fault, ModelHTTPError):
+        return False
+    return fault.status_code in _LASTING_STATUS or _BAD_KEY in str(fault.body).lower()
 
 
 def _short(fault: Exception) -> str:
