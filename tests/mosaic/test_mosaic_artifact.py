@@ -221,3 +221,19 @@ def test_other_custom_calls_are_refused() -> None:
     assert any("Qr" in f or "custom call" in f for f in mosaic.gather_facts(program).forbidden)
     with pytest.raises(mosaic.Unsupported, match="custom call"):
         mosaic.run(program, [X])
+
+
+def test_unsigned_arrays_around_a_kernel_are_read() -> None:
+    table = np.arange(64, dtype=np.uint32).reshape(64, 1)
+
+    def call(x: Any, key: Any) -> Any:
+        noise = jax.random.bits(jax.random.wrap_key_data(key), x.shape) & 3
+        return mosaic_zoo.softmax(x) + (jnp.asarray(table) ^ noise).astype(jnp.float32)
+
+    key = np.array([1, 2], np.uint32)
+    program = mosaic.load(export(call, [X, key]))
+    assert not mosaic.same_up_to_sizes(program, program).structure
+    assert mosaic.gather_facts(program).constant_bytes >= table.nbytes
+    (found,) = mosaic.run(program, [X, key])
+    (twin,) = interpret(call, [X, key])
+    np.testing.assert_allclose(found, twin, rtol=1e-6)

@@ -5,12 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from maxkernel.targets import Target, peak_rate
-from maxkernel.types import Graph, TaskInfo, Time
-
-_PARTIAL_READERS = frozenset(
-    {"gather", "dynamic_slice", "slice", "scan", "while", "cond", "dynamic_update_slice", "scatter"}
-)
-"""Operators after which it is not certain that every byte of an operand has to be read."""
+from maxkernel.types import TaskInfo, Time
 
 
 class Roofline(msgspec.Struct, frozen=True):
@@ -19,9 +14,9 @@ class Roofline(msgspec.Struct, frozen=True):
     compute: float
     """Arithmetic of the reference's matrix products and convolutions at the MXU's peak rate."""
     memory: float
-    """All inputs read once and all outputs written once at peak HBM bandwidth."""
+    """Inputs read once and outputs written once (`TaskInfo.io_bytes`) at peak HBM bandwidth."""
     floor: float
-    """Bytes that any program has to move, at peak bandwidth: whole inputs, all outputs.
+    """Bytes that any program has to move (`TaskInfo.least_bytes`), at peak bandwidth.
 
     Algebra may save arithmetic and a kernel may skip masked blocks, so only bytes that nothing
     can save count here. A time below the floor is a fault of the candidate or of the clock.
@@ -44,34 +39,5 @@ def roofline(info: TaskInfo, target: Target) -> Roofline:
     return Roofline(
         compute=info.flops / rate,
         memory=info.io_bytes / target.hbm_bandwidth,
-        floor=_needed_bytes(info) / target.hbm_bandwidth,
+        floor=info.least_bytes / target.hbm_bandwidth,
     )
-
-
-def _needed_bytes(info: TaskInfo) -> float:
-    graph = info.graph
-    sizes = [value_bytes(graph, index) for index in (*_whole_inputs(graph), *set(graph.outputs))]
-    return float(sum(sizes))
-
-
-def _whole_inputs(graph: Graph) -> list[int]:
-    partial = {i for node in graph.nodes if node.op in _PARTIAL_READERS for i in node.inputs}
-    used = {i for node in graph.nodes for i in node.inputs}
-    return [index for index in graph.inputs if index in used and index not in partial]
-
-
-def value_bytes(graph: Graph, index: int) -> float:
-    """Bytes of one value of a graph."""
-    value = graph.values[index]
-    size = 1
-    for extent in value.shape:
-        size *= extent
-    return size * dtype_bytes(value.dtype)
-
-
-def dtype_bytes(dtype: str) -> float:
-    """Bytes per element of a dtype by its numpy name (0.5 for 4-bit types)."""
-    if dtype == "bool":
-        return 1
-    digits = "".join(c if c.isdigit() else " " for c in dtype).split()
-    return int(digits[0]) / 8 if digits else 4

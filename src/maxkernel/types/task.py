@@ -72,8 +72,10 @@ class TaskInfo(msgspec.Struct, frozen=True):
     flops: float
     """Arithmetic operations that the reference's matrix products and convolutions need."""
     io_bytes: float
-    """Bytes of all inputs and outputs at full size: what any program must move."""
+    """Bytes at full size that a plain program moves: inputs as far as they are read, outputs."""
     reference_tpu: bytes
     """The reference, exported for the TPU at full size (jax.export)."""
+    least_bytes: float = 0.0
+    """Bytes at full size that no program can leave out, whatever the values of its inputs."""
     output_tree: str = ""
     warnings: tuple[str, ...] = ()

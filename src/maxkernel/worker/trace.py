@@ -44,11 +44,10 @@ def trace_task(request: TraceRequest) -> TraceReply:
     full = trace_reference(module, abstract_arguments(module, module.full, "inputs"), target, notes)
     graph = graph_of(full.jaxpr)
     check = _check_size(module, full, graph, target, request.check_limit_bytes)
-    elements = work.io_elements(graph)
-    read = sum(
-        count * nbytes(spec) / spec.size
-        for count, spec in zip(elements, full.arguments.specs, strict=True)
-    )
+    reads = list(zip(work.reads(graph), full.arguments.specs, strict=True))
+    usual = sum(read.usual * nbytes(spec) / spec.size for read, spec in reads)
+    least = sum(read.least * nbytes(spec) / spec.size for read, spec in reads)
+    written = sum(nbytes(spec) for spec in full.outputs)
     info = TaskInfo(
         task=request.task.digest,
         input_names=_names(module, full.arguments),
@@ -61,7 +60,8 @@ def trace_task(request: TraceRequest) -> TraceReply:
         tolerance=module.tolerance,
         graph=graph,
         flops=work.flops(graph),
-        io_bytes=read + sum(nbytes(spec) for spec in full.outputs),
+        io_bytes=usual + written,
+        least_bytes=least + written,
         reference_tpu=_export(module, full, target),
         output_tree=str(full.tree),
         warnings=tuple(dict.fromkeys(notes)),

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from maxkernel.types.graph import Graph, Node
 
 _READERS_OF_PARTS = frozenset({"gather", "dynamic_slice", "slice"})
+"""Operators that read of their first operand what they return."""
+_CHOOSERS = frozenset(
+    {"gather", "dynamic_slice", "scan", "while", "cond", "dynamic_update_slice", "scatter"}
+)
+"""Operators after which it depends on data, or on a loop's body, what of an operand is needed."""
+
+
+class Read(NamedTuple):
+    """Elements of one input that are read."""
+
+    least: int
+    """By any program, whatever the values are."""
+    usual: int
+    """By a program that reads what the reference does."""
 
 
 def flops(graph: Graph) -> float:
@@ -18,13 +32,13 @@ def flops(graph: Graph) -> float:
     return sum(_node_flops(graph, node) for node in graph.nodes)
 
 
-def io_elements(graph: Graph) -> list[int]:
-    """Elements of each input that any program must read.
+def reads(graph: Graph) -> list[Read]:
+    """How much of each input is read.
 
-    0 for an input that the outputs do not depend on; an input that is only gathered or sliced
-    counts what those operations take.
+    Nothing of an input that the outputs do not depend on. An input that is only gathered or sliced
+    counts what those operations take; what data choose may repeat, so of that nothing is certain.
     """
-    return [_elements_read(graph, index) for index in graph.inputs]
+    return [_read(graph, index) for index in graph.inputs]
 
 
 def widest(graph: Graph) -> int:
@@ -34,18 +48,19 @@ def widest(graph: Graph) -> int:
     return max([*sizes, *inner, 0])
 
 
-def _elements_read(graph: Graph, index: int) -> int:
+def _read(graph: Graph, index: int) -> Read:
     size = math.prod(graph.values[index].shape)
     if index in graph.outputs:
-        return size
-    taken = 0
-    for node in graph.nodes:
-        if index not in node.inputs:
-            continue
+        return Read(size, size)
+    least, usual, certain = 0, 0, True
+    for node in (n for n in graph.nodes if index in n.inputs):
+        certain &= node.op not in _CHOOSERS
         if node.op not in _READERS_OF_PARTS or index in node.inputs[1:]:
-            return size
-        taken += sum(math.prod(graph.values[i].shape) for i in node.outputs)
-    return min(size, taken)
+            least = usual = size
+            continue
+        taken = sum(math.prod(graph.values[i].shape) for i in node.outputs)
+        least, usual = max(least, min(size, taken)), usual + taken
+    return Read(least if certain else 0, min(size, usual))
 
 
 def _node_flops(graph: Graph, node: Node) -> float:

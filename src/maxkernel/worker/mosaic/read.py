@@ -14,7 +14,7 @@ from jax._src.interpreters.mlir import make_ir_context  # pyright: ignore[report
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs._tpu_ext import register_dialect
 
-from maxkernel.worker.mosaic.dtypes import numpy_dtype
+from maxkernel.worker.mosaic.dtypes import numpy_dtype, tensor_dtype
 from maxkernel.worker.mosaic.errors import BadArtifact, Unsupported
 from maxkernel.worker.mosaic.syntax import Block, Func, Op, Raw, Type
 
@@ -66,7 +66,9 @@ def read_type(t: ir.Type) -> Type:
 
 def _elements(attr: Any) -> Any:
     kind = read_type(attr.type)
-    dtype = numpy_dtype(kind.element)
+    dtype = tensor_dtype(kind.element)
+    if dtype is None:
+        raise Unsupported(f"a dense constant of element type {kind.element}")
     _limit(kind, dtype.itemsize)
     if attr.is_splat:
         return np.broadcast_to(np.asarray(attr.get_splat_value().value).astype(dtype), kind.shape)
