@@ -27,6 +27,10 @@ class TaskError(MaxkernelError):
     """The task cannot be judged as it stands: its file, its inputs or its reference is at fault."""
 
 
+class TaskTimeout(TaskError):
+    """A stage of the task itself (trace, baseline, lint) took longer than it may."""
+
+
 class EnvironmentFault(MaxkernelError):
     """This machine lacks something that maxkernel needs."""
 

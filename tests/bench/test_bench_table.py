@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from maxkernel.bench import BenchResult, Row, Settings, compare, load_result, summarise
-from maxkernel.bench.render import render_html, render_markdown
+from maxkernel.bench.render import cells, render_html, render_markdown
 from maxkernel.bench.result import FORMAT, save_result
 from maxkernel.errors import UsageError
 from maxkernel.types import Time
@@ -36,8 +36,40 @@ def test_summary_counts_xla_as_the_fallback() -> None:
 def test_wins_against_experts() -> None:
     better = msgspec.structs.replace(row("a", 25), expert=Time(3e-5, "simulated"))
     worse = msgspec.structs.replace(row("b", 50), expert=Time(3e-5, "simulated"))
-    s = summarise((better, worse, row("c", 10)))
-    assert (s.beats_expert, s.experts) == (1, 2)
+    equal = msgspec.structs.replace(row("d", 30), expert=Time(3e-5, "simulated"))
+    unsure = msgspec.structs.replace(better, expert_doubt="lengths")
+    refused = msgspec.structs.replace(row("e", 30), expert_problem="check/mismatch: wrong")
+    s = summarise((better, worse, row("c", 10), equal, unsure, refused))
+    assert (s.beats_expert, s.equals_expert, s.experts, s.experts_refused) == (1, 1, 4, 1)
+    text = render_markdown(table(better, refused))
+    assert "expert 30 us simulated (ours 1.20x)" in text
+    assert "expert refused: check/mismatch: wrong" in text
+    assert "wins against experts: 1 of 1" in text
+
+
+def test_published_times_are_shown_and_never_divided() -> None:
+    known = msgspec.structs.replace(row("a", 25), published_pallas_ms=6.5, published_xla_ms=23.0)
+    assert "published Pallas 6.5 ms measured; published XLA 23 ms measured" in cells(known)
+    assert summarise((known,)).experts == 0
+
+
+def test_tasks_that_pass_without_work_are_named() -> None:
+    broken = msgspec.structs.replace(
+        row("4p_Sparse", 25), soundness="broken", weakness="a mean passes", holes=("row mean",)
+    )
+    published = msgspec.structs.replace(SETTINGS, edition="published")
+    whole = msgspec.structs.replace(table(broken, row("b", 50)), settings=published)
+    s = summarise(whole.rows)
+    assert (s.passable, s.sound_geometric_mean) == (1, pytest.approx(2))
+    text = render_markdown(whole)
+    assert "1 of these tasks can be passed without doing the work in this edition" in text
+    assert "broken: a mean passes; found now: `row mean` passes" in text
+    assert "faster; weak task" in text
+
+
+def test_a_stopped_table_says_so() -> None:
+    stopped = msgspec.structs.replace(table(row("a", 25)), tasks=3)
+    assert "stopped: 1 of 3 tasks have a row" in render_markdown(stopped)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +113,9 @@ def test_rendering_escapes_and_names_provenance() -> None:
     markdown = render_markdown(table(row("a", 25), nasty))
     assert "25 us simulated ±3 %" in markdown
     assert "a\\|b" in markdown
-    assert "faster than XLA 1" in markdown
+    assert "faster than XLA 1 " in markdown
+    assert "at most 8 evaluations" in markdown
+    assert "- a\\|b: &lt;script>\\|x" in markdown, "failures are listed in words"
     page = render_html(table(row("a", 25), nasty))
     assert "<script>" not in page
     assert "&lt;script&gt;" in page

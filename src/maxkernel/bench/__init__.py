@@ -5,7 +5,9 @@ from maxkernel.bench.compare import compare as compare
 from maxkernel.bench.result import BenchResult as BenchResult
 from maxkernel.bench.result import Row as Row
 from maxkernel.bench.result import Settings as Settings
-from maxkernel.bench.result import Summary as Summary
 from maxkernel.bench.result import load_result as load_result
-from maxkernel.bench.result import summarise as summarise
+from maxkernel.bench.run import AT_ONCE as AT_ONCE
 from maxkernel.bench.run import run_bench as run_bench
+from maxkernel.bench.summary import Summary as Summary
+from maxkernel.bench.summary import summarise as summarise
+from maxkernel.bench.task import Method as Method

@@ -1,11 +1,9 @@
-"""The result of a benchmark as data: one row per task, and what the rows add up to."""
+"""The result of a benchmark as data: settings, one row per task, and the file that keeps them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
-import statistics
 from pathlib import Path
 
 import msgspec
@@ -14,7 +12,7 @@ from maxkernel.errors import UsageError
 from maxkernel.types import Time, Tunable
 
 FILE_NAME = "bench.json"
-FORMAT = 1
+FORMAT = 2
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -24,13 +22,27 @@ class Settings(msgspec.Struct, frozen=True):
     edition: str
     target: str
     team: str
+    """`builtin`, the models' notations, or `given kernels`."""
     mode: str
+    """`auto`, `graph` or `judge`."""
     candidates: int
     """Evaluations per task at most."""
     seconds: float
-    """Seconds per task at most."""
+    """Seconds of search per task at most."""
     kernels: str = ""
     """Digest of the kernels that are judged instead of searching; empty otherwise."""
+    patience: int = 3
+    """Rounds without gain after which a task's search stops."""
+    task_seconds: float = 1800.0
+    """Seconds per task at most, baseline and expert included."""
+    policy: str = ""
+    """Of a graph search."""
+    seed: int = 0
+    """Of a graph search."""
+    max_cost: float | None = None
+    """US dollars for models per task at most."""
+    max_tokens: int | None = None
+    max_requests: int | None = None
 
     @property
     def digest(self) -> str:
@@ -46,7 +58,7 @@ class Row(msgspec.Struct, frozen=True):
     digest: str
     """Of the task's text: a row is reused only for the same text."""
     outcome: str
-    """`faster`, `xla`, `none`, `accepted` (a given kernel), `refused`, `weak` or `error`."""
+    """`faster`, `xla`, `none`, `accepted` (a given kernel), `refused`, `timeout` or `error`."""
     baseline: Time | None = None
     best: Time | None = None
     speedup: float | None = None
@@ -56,14 +68,39 @@ class Row(msgspec.Struct, frozen=True):
     published_pallas_ms: float | None = None
     expert: Time | None = None
     """Our own implementation of the published algorithm, judged like any candidate."""
+    expert_problem: str = ""
+    """Why the expert was not accepted; empty where it was, or where there is none."""
+    expert_doubt: str = ""
+    """As `doubt`, for the expert's time."""
     plan: str = ""
     tunables: dict[str, Tunable] = {}
     evaluations: int = 0
     seconds: float = 0.0
-    """On this machine, tracing and the baseline included."""
+    """On this machine, tracing, the baseline and the expert included."""
     message: str = ""
     """Why there is no faster kernel, in words."""
     run: str = ""
+    cost: float | None = None
+    """US dollars for models; None where none was asked or a price is not known."""
+    tokens: int = 0
+    """Of models, in and out."""
+    doubt: str = ""
+    """What the clock had to assume about data, so that no claim of speed is made."""
+    soundness: str = ""
+    """The suite's verdict on the task as published; empty in the hardened edition."""
+    weakness: str = ""
+    """What is weak about it, in words."""
+    holes: tuple[str, ...] = ()
+    """Programs that do not do the work and yet pass this task's check, found by lint."""
+    made: float = 0.0
+    """Unix time."""
+    code: str = ""
+    """Digest of the maxkernel that made the row."""
+
+    @property
+    def passable(self) -> bool:
+        """The task's check can be passed without doing the work."""
+        return bool(self.holes) or self.soundness in ("broken", "collapses")
 
 
 class BenchResult(msgspec.Struct, frozen=True):
@@ -75,41 +112,10 @@ class BenchResult(msgspec.Struct, frozen=True):
     created: float
     rows: tuple[Row, ...]
     sandbox: str = ""
-
-
-class Summary(msgspec.Struct, frozen=True):
-    """What a table adds up to. Means are over max(1, speedup): XLA's program is the fallback."""
-
-    tasks: int
-    correct: int
-    """A kernel was accepted, or XLA's program stands after accepted ones."""
-    faster: int
-    """fast@1: faster than XLA beyond the clock's expected error."""
-    geometric_mean: float
-    median: float
-    beats_expert: int
-    experts: int
-
-
-def summarise(rows: tuple[Row, ...]) -> Summary:
-    """The summary of some rows."""
-    gains = [max(1.0, row.speedup or 1.0) if row.outcome == "faster" else 1.0 for row in rows]
-    with_expert = [row for row in rows if row.expert is not None]
-    return Summary(
-        tasks=len(rows),
-        correct=sum(row.outcome in ("faster", "xla", "accepted") for row in rows),
-        faster=sum(row.outcome == "faster" for row in rows),
-        geometric_mean=math.exp(statistics.fmean(map(math.log, gains))) if gains else 1.0,
-        median=statistics.median(gains) if gains else 1.0,
-        beats_expert=sum(map(_beats_expert, with_expert)),
-        experts=len(with_expert),
-    )
-
-
-def _beats_expert(row: Row) -> bool:
-    if row.best is None or row.expert is None:
-        return False
-    return row.best.seconds < row.expert.seconds
+    stages: dict[str, int] = {}
+    """Versions of the judge's stages: times of two clocks do not share a table."""
+    tasks: int = 0
+    """Tasks that were asked for; more than there are rows in a table that was stopped."""
 
 
 def load_result(path: str | Path) -> BenchResult:

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from maxkernel.api import RunOptions, Session, resume_run, start_run
-from maxkernel.bench.result import FORMAT, BenchResult, Row, Settings, load_result, save_result
-from maxkernel.engineers.team import Team
-from maxkernel.errors import EnvironmentFault, MaxkernelError, UsageError
-from maxkernel.report import RunReport
+from maxkernel.api import Session
+from maxkernel.bench.pace import Pace, guessed_seconds, recorded_seconds
+from maxkernel.bench.result import FORMAT, BenchResult, Row, load_result, save_result
+from maxkernel.bench.settings import code_digest, stages
+from maxkernel.bench.task import Job, Method, run_task
+from maxkernel.engineers.roles import Stopped
+from maxkernel.errors import UsageError
+from maxkernel.judge import Prepared
 from maxkernel.search import Progress, Silent
-from maxkernel.store import list_runs
-from maxkernel.suites import Edition, Published, Suite, load, published
-from maxkernel.types import Budget, Candidate, Task
+from maxkernel.suites import Edition, Suite, entry, expert, load
+from maxkernel.types import Evaluation
 
-TASKS_AT_ONCE = 2
+AT_ONCE = 2
 """Tasks in flight: one plans or checks while the other compiles."""
 
 
 class BenchProgress(Protocol):
-    """Somebody who watches a benchmark."""
+    """Somebody who watches a benchmark. Called from several threads."""
+
+    def begins(self, kept: Sequence[Row], pace: Pace) -> None:
+        """`kept` rows need no work; `pace` knows the rest and estimates its time."""
+        ...
 
     def started(self, task: str) -> Progress:
         """A task begins; its run reports to the result."""
@@ -40,6 +46,9 @@ class BenchProgress(Protocol):
 class Quiet:
     """Nobody watches."""
 
+    def begins(self, kept: Sequence[Row], pace: Pace) -> None:
+        """Ignored."""
+
     def started(self, task: str) -> Progress:
         """Ignored."""
         return Silent()
@@ -50,148 +59,173 @@ class Quiet:
 
 def run_bench(
     session: Session,
-    names: list[str],
-    settings: Settings,
+    names: Sequence[str],
+    method: Method,
     folder: Path,
     *,
-    team: Callable[[], Team] = Team.builtin,
-    kernels: dict[str, str] | None = None,
+    at_once: int = AT_ONCE,
     progress: BenchProgress | None = None,
 ) -> BenchResult:
-    """Runs the tasks `names` of a suite, the slowest published first, and returns the table.
+    """Runs the tasks `names` of a suite, the slowest first, and returns the table.
 
-    `folder` keeps the table and every run; rows of the same task text are taken from it.
-    `kernels` (task name -> source) are judged instead of searching.
+    `folder` keeps the table and every run. Rows of the same task text, compiler and clock are
+    taken from it, but for errors and timeouts, which are tried again. An exception (Ctrl-C too)
+    leaves the finished rows there, and closes the session's workers.
     """
-    progress = progress or Quiet()
-    suite: Suite = "jaxbench" if settings.suite == "jaxbench" else "models"
-    edition: Edition = msgspec.convert(settings.edition, Edition)
-    tasks = {name: load(suite, name, edition) for name in names}
-    rows = _kept(folder, session, tasks)
+    jobs = {name: _job(method, name) for name in names}
+    table = _Table(session, method, folder, jobs)
     inner = msgspec.structs.replace(session.settings, runs_dir=str(folder / "runs"))
     session = Session(session.executor, session.judge, session.target, inner)
-    todo = sorted((n for n in names if n not in rows), key=_published_ms, reverse=True)
-    lock = threading.Lock()
-
-    def result() -> BenchResult:
-        ordered = tuple(rows[name] for name in names if name in rows)
-        sandbox = session.executor.sandbox
-        return BenchResult(FORMAT, settings, session.judge.versions, time.time(), ordered, sandbox)
-
-    def work(name: str) -> None:
-        task, watcher = tasks[name], progress.started(name)
-        if kernels is None:
-            row = _search(session, task, settings, RunOptions(team(), watcher, True))
-        else:
-            row = _judge(session, task, kernels.get(name))
-        with lock:
-            rows[name] = row
-            save_result(folder, result())
-        progress.finished(row, len(names) - len(rows))
-
-    with ThreadPoolExecutor(TASKS_AT_ONCE) as pool:
-        for done in as_completed([pool.submit(work, name) for name in todo]):
-            done.result()
-    save_result(folder, result())
-    return result()
+    code_digest()
+    suite, edition = method.settings.suite, method.settings.edition
+    todo = {n: guessed_seconds(jobs[n].entry, edition) for n in names if n not in table.rows}
+    pace = Pace(recorded_seconds(folder.parent, suite), todo, at_once)
+    _Crew(session, method, table, pace, progress or Quiet()).work(at_once)
+    return table.result()
 
 
-def _kept(folder: Path, session: Session, tasks: dict[str, Task]) -> dict[str, Row]:
-    try:
-        known = load_result(folder)
-    except UsageError:
-        return {}
-    if known.versions != session.judge.versions:
-        return {}
-    return {
-        row.task: row
-        for row in known.rows
-        if row.task in tasks and tasks[row.task].digest == row.digest and row.outcome != "error"
-    }
+class _Table:
+    """The rows so far, in memory and on disk."""
+
+    def __init__(
+        self, session: Session, method: Method, folder: Path, jobs: dict[str, Job]
+    ) -> None:
+        self._session, self._settings, self._folder = session, method.settings, folder
+        self.jobs = jobs
+        self._lock = threading.Lock()
+        known = self._known()
+        self.rows = {row.task: row for row in known if self._reusable(row)}
+        self._others = tuple(row for row in known if row.task not in jobs)
+        self._save()
+
+    def add(self, row: Row) -> int:
+        """Stores a row; the number of tasks without one."""
+        with self._lock:
+            self.rows[row.task] = row
+            self._save()
+            return len(self.jobs) - len(self.rows)
+
+    def result(self) -> BenchResult:
+        """The table as it stands, in the order of the tasks asked for."""
+        rows = tuple(self.rows[name] for name in self.jobs if name in self.rows)
+        return BenchResult(
+            FORMAT,
+            self._settings,
+            self._session.judge.versions,
+            time.time(),
+            rows,
+            self._session.executor.sandbox,
+            stages(),
+            len(self.jobs),
+        )
+
+    def _save(self) -> None:
+        """Rows of tasks that were not asked for this time stay in the file."""
+        asked = self.result()
+        save_result(self._folder, msgspec.structs.replace(asked, rows=asked.rows + self._others))
+
+    def _known(self) -> tuple[Row, ...]:
+        """The rows in the folder; runs of another compiler or clock are set aside."""
+        try:
+            known = load_result(self._folder)
+        except UsageError:
+            return ()
+        if (known.versions, known.stages) == (self._session.judge.versions, stages()):
+            return known.rows
+        runs = self._folder / "runs"
+        if runs.exists():
+            runs.rename(self._folder / f"runs-before-{time.strftime('%Y%m%d-%H%M%S')}")
+        return ()
+
+    def _reusable(self, row: Row) -> bool:
+        job = self.jobs.get(row.task)
+        same = job is not None and job.task.digest == row.digest
+        return same and row.outcome not in ("error", "timeout")
 
 
-def _search(session: Session, task: Task, settings: Settings, options: RunOptions) -> Row:
-    started = time.monotonic()
-    budget = Budget(candidates=settings.candidates, seconds=settings.seconds)
-    try:
-        report = _resumed(session, task, options) or start_run(session, task, budget, options)[0]
-    except EnvironmentFault:
-        raise
-    except MaxkernelError as error:
-        return _row(task, "error", message=error.message, seconds=time.monotonic() - started)
-    return _from_report(task, report, time.monotonic() - started)
+class _Crew:
+    """Threads that take tasks from a queue until it is empty or something raises."""
+
+    def __init__(
+        self,
+        session: Session,
+        method: Method,
+        table: _Table,
+        pace: Pace,
+        progress: BenchProgress,
+    ) -> None:
+        self._session, self._method, self._table = session, method, table
+        self._pace, self._progress = pace, progress
+        self._stopped = threading.Event()
+        self._queue: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._faults: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+
+    def work(self, at_once: int) -> None:
+        self._progress.begins(list(self._table.rows.values()), self._pace)
+        order = self._pace.order()
+        for name in order:
+            self._queue.put(name)
+        count = min(at_once, len(order))
+        for number in range(count):
+            threading.Thread(target=self._take, name=f"task-{number}", daemon=True).start()
+        try:
+            for _ in range(count):
+                fault = self._faults.get()
+                if fault is not None:
+                    raise fault
+        except BaseException:
+            self._stopped.set()
+            self._session.executor.close()
+            raise
+
+    def _take(self) -> None:
+        try:
+            while not self._stopped.is_set():
+                try:
+                    name = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                self._one(name)
+        except BaseException as error:
+            self._faults.put(error)
+            return
+        self._faults.put(None)
+
+    def _one(self, name: str) -> None:
+        self._pace.started(name)
+        watcher = _Stoppable(self._progress.started(name), self._stopped)
+        row = run_task(self._session, self._method, self._table.jobs[name], watcher)
+        if self._stopped.is_set():
+            return
+        self._pace.finished(name)
+        self._progress.finished(row, self._table.add(row))
 
 
-def _resumed(session: Session, task: Task, options: RunOptions) -> RunReport | None:
-    """The report of this task's unfinished run in the benchmark's folder, driven to its end."""
-    for run in list_runs(session.settings.runs_path):
-        if run.task == task.name and run.state == "stopped" and run.digest == task.digest:
-            return resume_run(session, Path(run.folder), None, options)
-    return None
+class _Stoppable:
+    """Passes progress on; raises Stopped at the next stage once the table is stopped."""
+
+    def __init__(self, progress: Progress, stopped: threading.Event) -> None:
+        self._progress = progress
+        self._stopped = stopped
+
+    def stage(self, name: str, design: int | None) -> None:
+        """See Progress."""
+        if self._stopped.is_set():
+            raise Stopped("the table was stopped")
+        self._progress.stage(name, design)
+
+    def prepared(self, prepared: Prepared) -> None:
+        """See Progress."""
+        self._progress.prepared(prepared)
+
+    def evaluated(self, design: int, evaluation: Evaluation) -> None:
+        """See Progress."""
+        if self._stopped.is_set():
+            raise Stopped("the table was stopped")
+        self._progress.evaluated(design, evaluation)
 
 
-def _judge(session: Session, task: Task, source: str | None) -> Row:
-    started = time.monotonic()
-    if source is None:
-        return _row(task, "none", message="no kernel given for this task")
-    try:
-        prepared = session.judge.prepare(task)
-        evaluation = session.judge.evaluate(prepared, Candidate(source))
-        verdict = session.judge.verdict(prepared, evaluation)
-    except EnvironmentFault:
-        raise
-    except MaxkernelError as error:
-        return _row(task, "error", message=error.message, seconds=time.monotonic() - started)
-    failure, bound = evaluation.failure, prepared.bound.time.seconds
-    accepted = "faster" if verdict.faster else "accepted"
-    best = evaluation.time if evaluation.accepted else None
-    return _row(
-        task,
-        accepted if failure is None else "refused",
-        baseline=verdict.baseline,
-        best=best,
-        speedup=verdict.speedup,
-        roofline_fraction=bound / best.seconds if best else None,
-        baseline_fraction=bound / verdict.baseline.seconds,
-        evaluations=1,
-        seconds=time.monotonic() - started,
-        message=f"{failure.stage}/{failure.kind}: {failure.message}" if failure else "",
-    )
-
-
-def _from_report(task: Task, report: RunReport, seconds: float) -> Row:
-    weak = [note for note in report.notes if note.startswith("WEAK TASK")]
-    refused = [line.fate for line in report.candidates if line.fate != "accepted"]
-    message = report.explanation if report.outcome == "none" else ""
-    return _row(
-        task,
-        report.outcome,
-        baseline=report.baseline,
-        best=report.best,
-        speedup=report.speedup,
-        roofline_fraction=report.roofline_fraction,
-        baseline_fraction=report.baseline_fraction,
-        plan=report.plan,
-        tunables=report.tunables,
-        evaluations=len(report.candidates),
-        seconds=seconds,
-        message="; ".join([*weak, message or (refused[0] if refused else "")]).strip("; "),
-        run=report.run,
-    )
-
-
-def _row(task: Task, outcome: str, **values: object) -> Row:
-    known = _published(task.name)
-    fields = {"task": task.name, "digest": task.digest, "outcome": outcome, **values}
-    if known is not None:
-        fields |= {"published_xla_ms": known.xla_ms, "published_pallas_ms": known.pallas_ms}
-    return msgspec.convert(fields, Row, from_attributes=True)
-
-
-def _published(name: str) -> Published | None:
-    return published(name)
-
-
-def _published_ms(name: str) -> float:
-    known = _published(name)
-    return (known.xla_ms if known else None) or 0.0
+def _job(method: Method, name: str) -> Job:
+    suite: Suite = "jaxbench" if method.settings.suite == "jaxbench" else "models"
+    edition: Edition = msgspec.convert(method.settings.edition, Edition)
+    return Job(load(suite, name, edition), entry(suite, name), expert(suite, name))

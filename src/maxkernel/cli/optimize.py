@@ -21,6 +21,7 @@ Seconds = Annotated[
     float | None,
     typer.Option("--budget-seconds", "--max-time", help="Seconds to run, over all resumes."),
 ]
+Patience = Annotated[int, typer.Option(help="Rounds without gain before stopping.")]
 NewCandidates = Annotated[
     int | None,
     typer.Option("--budget-candidates", "--max-evaluations", help="New limit, spent included."),
@@ -48,7 +49,7 @@ def optimize(
     replay: models.Replay = None,
     budget_candidates: Candidates = 24,
     budget_seconds: Seconds = None,
-    patience: Annotated[int, typer.Option(help="Rounds without gain before stopping.")] = 3,
+    patience: Patience = 3,
     mode: Mode = "auto",
     policy: Policy = None,
     seed: Seed = 0,

@@ -15,7 +15,7 @@ def lease_seconds(settings: Settings, request: Request) -> float:
     if isinstance(request, CaptureRequest):
         own = request.seconds
     elif isinstance(request, CompileRequest):
-        own = settings.compile_seconds
+        own = request.seconds or settings.compile_seconds
     elif isinstance(request, TraceRequest):
         own = settings.trace_seconds
     else:

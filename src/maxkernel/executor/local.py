@@ -141,7 +141,7 @@ class LocalExecutor:
                 CAPTURE_FRAME_LIMIT,
             )
         if isinstance(request, CompileRequest):
-            return Limits(settings.compile_seconds, memory, FRAME_LIMIT)
+            return Limits(request.seconds or settings.compile_seconds, memory, FRAME_LIMIT)
         if isinstance(request, TraceRequest):
             return Limits(settings.trace_seconds, memory, FRAME_LIMIT)
         return Limits(settings.check_seconds, memory, FRAME_LIMIT)

@@ -1,7 +1,9 @@
 """The judge: the only place where a verdict is made."""
 
 from maxkernel.judge.bound import Roofline as Roofline
+from maxkernel.judge.cache import STAGE_VERSIONS as STAGE_VERSIONS
 from maxkernel.judge.cache import Cache as Cache
+from maxkernel.judge.cache import stage_key as stage_key
 from maxkernel.judge.checklist import Item as Item
 from maxkernel.judge.checklist import checklist as checklist
 from maxkernel.judge.judge import Judge as Judge

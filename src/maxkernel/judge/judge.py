@@ -14,7 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from maxkernel.config import Settings
-from maxkernel.errors import EnvironmentFault, MaxkernelError, TaskError
+from maxkernel.errors import EnvironmentFault, MaxkernelError, TaskError, TaskTimeout
 from maxkernel.executor import Executor
 from maxkernel.judge import requests
 from maxkernel.judge.bound import roofline
@@ -78,22 +78,24 @@ class Judge:
         """Versions of jax and the compiler in the workers. Raises EnvironmentFault without any."""
         return self._desk.versions
 
-    def prepare(self, task: Task, on_stage: OnStage = lambda _: None) -> Prepared:
-        """Traces the task and times XLA's program for it.
+    def prepare(
+        self,
+        task: Task,
+        on_stage: OnStage = lambda _: None,
+        compile_seconds: float | None = None,
+    ) -> Prepared:
+        """Traces the task and times XLA's program for it, compiled within `compile_seconds`.
 
-        Raises TaskError when the task cannot be judged, EnvironmentFault when the workers fail.
+        Raises TaskError when the task cannot be judged (TaskTimeout when a stage takes too long),
+        EnvironmentFault when the workers fail.
         """
         on_stage("trace")
         info = self._trace(task)
         on_stage("baseline")
         linting = self._lint(task, info)
-        compiled = self._compile(info.reference_tpu).result()
+        compiled = self._compile(info.reference_tpu, compile_seconds).result()
         if isinstance(compiled, Failure):
-            raise TaskError(
-                f"{task.name}: XLA cannot compile the reference for {self.target.name}: "
-                f"{compiled.message}",
-                compiled.advice or compiled.detail,
-            )
+            raise _task_error(task, compiled, f"XLA cannot compile it for {self.target.name}: ")
         linted = linting.result()
         if isinstance(linted, Failure):
             raise _task_error(task, linted)
@@ -257,10 +259,10 @@ class Judge:
         request = LintRequest(task, info.tolerance, requests.secret_seed())
         return self._desk.ask(request, LintReply, "check", key)
 
-    def _compile(self, program: bytes) -> Pending[CompileReply]:
+    def _compile(self, program: bytes, seconds: float | None = None) -> Pending[CompileReply]:
         digest = hashlib.sha256(program).hexdigest()
         key = stage_key("compile", digest, self.target.name, self.versions)
-        request = CompileRequest(program, self.target.name)
+        request = CompileRequest(program, self.target.name, seconds=seconds)
         return self._desk.ask(request, CompileReply, "compile", key)
 
     def _check(
@@ -289,8 +291,9 @@ def _spent(evaluation: Evaluation, stage: str, started: float, cached: bool) -> 
     return msgspec.structs.replace(evaluation, elapsed=elapsed, cached=names)
 
 
-def _task_error(task: Task, failure: Failure) -> MaxkernelError:
-    text = f"{task.origin or task.name}: {failure.message}"
+def _task_error(task: Task, failure: Failure, what: str = "") -> MaxkernelError:
+    text = f"{task.origin or task.name}: {what}{failure.message}"
     if failure.kind == "environment":
         return EnvironmentFault(text, failure.advice)
-    return TaskError(text, failure.advice or failure.detail)
+    kind = TaskTimeout if failure.kind == "timeout" else TaskError
+    return kind(text, failure.advice or failure.detail)

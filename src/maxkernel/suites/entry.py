@@ -44,5 +44,7 @@ class Entry(msgspec.Struct, frozen=True):
     """
     expert: str = ""
     """Our own kernel for the task, a file in `experts/`; empty where there is none."""
+    compile_seconds: dict[str, float] = {}
+    """By edition: how long XLA may take over the reference, where the usual limit is too short."""
     seed: int = 0
     """`inputs(key(seed))` of the published edition gives the original inputs."""

@@ -60,6 +60,8 @@ class CompileRequest(msgspec.Struct, frozen=True, tag="compile"):
     target: str
     keep_schedule: bool = False
     """Also return the schedule dump (zlib-compressed tar) for `profile`."""
+    seconds: float | None = None
+    """How long this program may take; None: what the settings say."""
 
 
 class CompileReply(msgspec.Struct, frozen=True, tag="compiled"):

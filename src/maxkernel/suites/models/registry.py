@@ -5,10 +5,14 @@ from __future__ import annotations
 from maxkernel.suites.entry import Entry
 
 EDITIONS = ("hardened",)
+_COMPILE_SECONDS = {"w15": 600.0}
+"""Long programs: XLA needs minutes for them on a busy machine."""
 
 
 def _task(name: str, family: str, expert: str = "") -> Entry:
-    return Entry(name=name, file=f"{name}.py", family=family, expert=expert)
+    limit = _COMPILE_SECONDS.get(name.partition("_")[0])
+    limits: dict[str, float] = dict.fromkeys(EDITIONS, limit) if limit is not None else {}
+    return Entry(name=name, file=f"{name}.py", family=family, expert=expert, compile_seconds=limits)
 
 
 ENTRIES = (
