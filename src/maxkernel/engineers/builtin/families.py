@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from maxkernel.engineers.builtin import attention, matmul, rowwise
+from maxkernel.engineers.builtin import attention, matmul, paged, rowwise
 from maxkernel.engineers.builtin.terms import Program
 from maxkernel.targets import Target
 from maxkernel.types import Plan, TaskInfo
@@ -20,8 +20,19 @@ class Family:
     implement: Callable[[TaskInfo, Program, Plan, Target], str]
 
 
+@dataclass(frozen=True)
+class GraphFamily:
+    """A class of programs that is recognised on the operator graph itself, where it has operations
+    that terms do not know. Both functions raise Unsupported with a reason."""
+
+    name: str
+    plans: Callable[[TaskInfo, Target], list[Plan]]
+    implement: Callable[[TaskInfo, Plan, Target], str]
+
+
 FAMILIES = (
     Family("rowwise", rowwise.plans, rowwise.implement),
     Family("matmul", matmul.plans, matmul.implement),
     Family("attention", attention.plans, attention.implement),
 )
+GRAPH_FAMILIES = (GraphFamily("paged", paged.plans, paged.implement),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.canon import canonicalise
-from maxkernel.engineers.builtin.families import FAMILIES
+from maxkernel.engineers.builtin.families import FAMILIES, GRAPH_FAMILIES
 from maxkernel.engineers.roles import NoAnswer
 from maxkernel.targets import Target
 from maxkernel.types import Plan, TaskInfo
@@ -15,10 +15,13 @@ class BuiltinImplementer:
 
     def implement(self, info: TaskInfo, plan: Plan, target: Target) -> str:
         """Source of the plan's kernel. Raises NoAnswer for a plan that is not the built-in's."""
-        for family in FAMILIES:
-            if family.name == plan.family:
-                try:
+        try:
+            for family in FAMILIES:
+                if family.name == plan.family:
                     return family.implement(info, canonicalise(info), plan, target)
-                except Unsupported as why:
-                    raise NoAnswer(f"{plan.family}, {plan.strategy}: {why}") from why
+            for family in GRAPH_FAMILIES:
+                if family.name == plan.family:
+                    return family.implement(info, plan, target)
+        except Unsupported as why:
+            raise NoAnswer(f"{plan.family}, {plan.strategy}: {why}") from why
         raise NoAnswer(f"the built-in engineer has no family {plan.family!r}")

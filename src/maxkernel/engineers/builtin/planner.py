@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.canon import canonicalise
-from maxkernel.engineers.builtin.families import FAMILIES
+from maxkernel.engineers.builtin.families import FAMILIES, GRAPH_FAMILIES
 from maxkernel.engineers.roles import NoAnswer
 from maxkernel.targets import Target
 from maxkernel.types import Outcome, Plan, TaskInfo
@@ -26,15 +26,21 @@ class BuiltinPlanner:
 
 
 def _consider(info: TaskInfo, target: Target) -> tuple[list[Plan], list[str]]:
+    plans: list[Plan] = []
+    reasons: list[str] = []
     try:
         program = canonicalise(info)
     except Unsupported as why:
-        return [], [str(why)]
-    plans: list[Plan] = []
-    reasons: list[str] = []
-    for family in FAMILIES:
+        reasons.append(str(why))
+    else:
+        for family in FAMILIES:
+            try:
+                plans += family.plans(info, program, target)
+            except Unsupported as why:
+                reasons.append(f"not {family.name}: {why}")
+    for family in GRAPH_FAMILIES:
         try:
-            plans += family.plans(info, program, target)
+            plans += family.plans(info, target)
         except Unsupported as why:
             reasons.append(f"not {family.name}: {why}")
     return sorted(plans, key=lambda plan: plan.expected_seconds or 0.0), reasons

@@ -1,0 +1,79 @@
+"""Parts of an operator graph that a family computes by other means, taken out of it.
+
+What such a part yields becomes an input of the rest, so that the rest can be read as terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from maxkernel.types import ArraySpec, Graph, Node, TaskInfo
+
+
+def cut(info: TaskInfo, given: Sequence[int], wanted: Sequence[int] | None = None) -> TaskInfo:
+    """The task with the graph values `given` as further inputs, in this order after its own.
+
+    `wanted`: the values that are its outputs; its own where None. Names of the new inputs are
+    `value_0`, `value_1`, ...
+    """
+    graph = info.graph
+    taken = set(given)
+    nodes = tuple(node for node in graph.nodes if not taken.intersection(node.outputs))
+    outputs = graph.outputs if wanted is None else tuple(wanted)
+    values = [graph.values[v] for v in given]
+    specs = tuple(ArraySpec(value.shape, value.dtype) for value in values)
+    return replace(
+        info,
+        input_names=(
+            *info.input_names[: len(info.inputs)],
+            *(f"value_{i}" for i in range(len(values))),
+        ),
+        inputs=(*info.inputs, *specs),
+        outputs=tuple(ArraySpec(graph.values[v].shape, graph.values[v].dtype) for v in outputs),
+        graph=replace(graph, inputs=(*graph.inputs, *given), outputs=outputs, nodes=nodes),
+    )
+
+
+def producers(graph: Graph) -> dict[int, Node]:
+    """The node that makes each value; inputs and constants have none."""
+    return {value: node for node in graph.nodes for value in node.outputs}
+
+
+def unwrapped_index(graph: Graph, made: dict[int, Node], value: int) -> int:
+    """The index that a program writes before indexing: without the wrapping of negative ones,
+    without conversions and dimensions of size 1."""
+    while True:
+        node = made.get(value)
+        if node is None:
+            return value
+        source = node.inputs[0]
+        if node.op == "select_n":
+            kept = _wrapped(graph, made, node)
+            if kept is None:
+                return value
+            value = kept
+        elif node.op in ("convert_element_type", "copy", "stop_gradient"):
+            value = source
+        elif node.op in ("broadcast_in_dim", "reshape", "squeeze", "expand_dims"):
+            if _plain(graph.values[source].shape) != _plain(graph.values[value].shape):
+                return value
+            value = source
+        else:
+            return value
+
+
+def _plain(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(n for n in shape if n != 1)
+
+
+def _wrapped(graph: Graph, made: dict[int, Node], node: Node) -> int | None:
+    """i when the node is `i + n if i < 0 else i`."""
+    condition, index, other = node.inputs
+    below, shifted = made.get(condition), made.get(other)
+    if below is None or shifted is None or (below.op, shifted.op) != ("lt", "add"):
+        return None
+    if below.inputs[0] != index or index not in shifted.inputs:
+        return None
+    return index if graph.values[below.inputs[1]].literal == 0 else None
