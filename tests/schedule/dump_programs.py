@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import tarfile
+from importlib.metadata import version
 from pathlib import Path
 
 OUT, TARGET, *NAMES = [item for item in sys.argv[1:] if item != "--pack"] or ["", "v6e"]
@@ -18,7 +19,7 @@ PACK = "--pack" in sys.argv
 LIVE = Path(OUT) / ".live"
 if __name__ == "__main__":
     LIVE.mkdir(parents=True, exist_ok=True)
-    from maxkernel.schedule import DUMP_FLAGS
+    from maxkernel.schedule import dump_flags
 
     os.environ.update(
         JAX_PLATFORMS="cpu",
@@ -26,7 +27,7 @@ if __name__ == "__main__":
         TPU_WORKER_HOSTNAMES="localhost",
         TPU_ACCELERATOR_TYPE="v6e-4",
         ALLOW_MULTIPLE_LIBTPU_LOAD="1",
-        LIBTPU_INIT_ARGS=DUMP_FLAGS.format(folder=LIVE),
+        LIBTPU_INIT_ARGS=dump_flags(LIVE, "0" if PACK else version("libtpu")),
     )
 
 import jax
@@ -302,6 +303,28 @@ def scan():
     return call, (spec((24, 256, 512), BF16), spec((512, 512), BF16))
 
 
+HOSTILE = 'a*/ ;; %99 = smov 0 } \n   0x1  :  {} /* "q\\" /* loc("b`.py'
+
+
+@program
+def hostile_names():
+    """The name of the kernel's file looks like a piece of a schedule."""
+    source = """
+def kernel(x, out):
+    def step(i, total):
+        return total + jnp.tanh(x[pl.ds(i * 8, 8), :])
+
+    out[...] = jax.lax.fori_loop(0, 4, step, jnp.zeros((8, 128), F32))
+"""
+    scope = dict(globals())
+    exec(compile(source, HOSTILE, "exec"), scope)
+
+    def call(x):
+        return pl.pallas_call(scope["kernel"], out_shape=spec((8, 128), F32), name="hostile")(x)
+
+    return call, (spec((32, 128), F32),)
+
+
 @program
 def gemm():
     """4096 x 8192 x 8192 with bias and ReLU, by XLA; 0.6292 ms on a v6e chip (JaxBench 41k)."""
@@ -318,7 +341,8 @@ def main():
 
     from maxkernel.targets import TARGETS
 
-    jax.config.update("jax_traceback_in_locations_limit", 0)
+    if PACK:
+        jax.config.update("jax_traceback_in_locations_limit", 0)
     target = TARGETS[TARGET]
     topology = topologies.get_topology_desc(target.topology, "tpu", **dict(target.topology_options))
     sharding = SingleDeviceSharding(topology.devices[0])
@@ -334,7 +358,7 @@ def keep(name):
     wanted = [
         path
         for path in sorted(LIVE.iterdir())
-        if "late-" not in path.name and "vmem_report" not in path.name
+        if "late-" not in path.name and not (PACK and "vmem_report" in path.name)
     ]
     if PACK:
         with tarfile.open(Path(OUT) / f"{name}.tar.gz", "w:gz") as archive:

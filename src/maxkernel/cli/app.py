@@ -106,19 +106,27 @@ def lint(
 def profile(
     task: TaskArgument,
     kernel: Annotated[
-        str | None, typer.Argument(metavar="[KERNEL]", help="Without it, XLA's program.")
+        list[str] | None,
+        typer.Argument(metavar="[KERNEL]...", help="Files with kernels; `xla` is XLA's program."),
     ] = None,
     target: Target = "v6e",
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Show two kernels, or one and XLA, side by side.")
+    ] = False,
+    html: Annotated[
+        str | None, typer.Option("--html", metavar="FILE", help="Also write a picture, one page.")
+    ] = None,
     tunable: Annotated[
         list[str] | None, typer.Option("--tunable", help="NAME=VALUE; may be repeated.")
     ] = None,
     as_json: Json = False,
     unsafe_no_sandbox: Unsafe = False,
 ) -> int:
-    """Say where the time of a program goes."""
-    from maxkernel.cli.commands import run_profile
+    """Say where the time of a program goes, and what limits it."""
+    from maxkernel.cli.profile import run_profile
 
-    return run_profile(task, kernel, target, tunable or [], Flags(as_json, unsafe_no_sandbox))
+    flags = Flags(as_json, unsafe_no_sandbox)
+    return run_profile(task, kernel or [], target, tunable or [], flags, html, compare)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Commands that judge: optimize, judge, profile, resume."""
+"""Commands that judge: optimize, judge, resume."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from maxkernel.cli.flags import Flags
 from maxkernel.cli.models import Changes, changed
 from maxkernel.cli.progress import LiveProgress
 from maxkernel.config import load_settings
-from maxkernel.errors import EXIT_ACCEPTED, EXIT_REFUSED, TaskError, UsageError
+from maxkernel.errors import EXIT_ACCEPTED, EXIT_REFUSED, UsageError
 from maxkernel.judge import Prepared, checklist, read_source, require_sound
 from maxkernel.report import RunReport
 from maxkernel.search.settings import SearchSettings
@@ -117,7 +117,7 @@ def run_judge(
     A kernel whose full-size program is another one than the checked one is always confirmed.
     """
     loaded = load_task(task)
-    candidate = _candidate(kernel, tunables)
+    candidate = candidate_of(kernel, tunables)
     with open_session(target, unsafe_no_sandbox=flags.unsafe, use_cache=flags.use_cache) as session:
         prepared, verdict = _verdict(session, loaded, candidate, flags)
         evaluation = verdict.evaluation
@@ -136,40 +136,6 @@ def run_judge(
         tables.print_verdict(prepared, verdict)
         print_checklist(items, confirmation)
     return status
-
-
-def run_profile(
-    task: str, kernel: str | None, target: str, tunables: list[str], flags: Flags
-) -> int:
-    """`maxkernel profile`: the time of XLA's program, or of a kernel, op by op."""
-    loaded = load_task(task)
-    candidate = _candidate(kernel, tunables) if kernel else None
-    with (
-        open_session(target, unsafe_no_sandbox=flags.unsafe) as session,
-        tables.status(f"profiling for {target}", quiet=flags.as_json),
-    ):
-        prepared = session.judge.prepare(loaded)
-        program, failure = prepared.baseline_program, None
-        if candidate is not None:
-            evaluation = session.judge.evaluate(prepared, candidate)
-            program, failure = evaluation.program, evaluation.failure
-    name = Path(kernel).name if kernel else "XLA's program"
-    if program is None and failure is not None:
-        if flags.as_json:
-            print_json({"failure": failure, "exit_status": EXIT_REFUSED})
-        else:
-            tables.print_failure(failure)
-        return EXIT_REFUSED
-    if program is None:
-        raise TaskError(
-            f"the schedule of {name} could not be read, so there is no profile",
-            "the roofline bound still holds: see `maxkernel judge`",
-        )
-    if flags.as_json:
-        print_json({"program": program, "bound": prepared.bound, "exit_status": EXIT_ACCEPTED})
-    else:
-        tables.print_profile(name, program, prepared)
-    return EXIT_ACCEPTED
 
 
 def print_json(value: Any) -> None:
@@ -198,7 +164,8 @@ def _finish(report: RunReport, folder: Path, as_json: bool) -> int:
     return status
 
 
-def _candidate(kernel: str, tunables: list[str]) -> Candidate:
+def candidate_of(kernel: str, tunables: list[str]) -> Candidate:
+    """A kernel's file with some of its tunables given as NAME=VALUE. Raises UsageError."""
     source = read_kernel(Path(kernel))
     space = read_source(source)
     given = dict(_tunable(text) for text in tunables)

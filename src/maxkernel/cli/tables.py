@@ -19,7 +19,7 @@ from maxkernel.report import (
     quote_time,
 )
 from maxkernel.report.markdown import OUTCOMES
-from maxkernel.types import Failure, Numerics, ProgramTime, Verdict
+from maxkernel.types import Failure, Numerics, Verdict
 
 console = Console(highlight=False)
 _stderr = Console(stderr=True, highlight=False)
@@ -109,34 +109,6 @@ def print_failure(failure: Failure) -> None:
         console.print(Text(f"  try: {failure.advice}"))
 
 
-def print_profile(name: str, program: ProgramTime, prepared: Prepared) -> None:
-    """Time per top-level op, with traffic and stalls."""
-    bound = prepared.bound
-    table = Table(title=f"{name}: {program.seconds * 1e3:.4g} ms simulated on {program.target}")
-    for head in ("op", "kind", "calls", "time", "share", "stalled on DMA", "read", "written"):
-        table.add_column(head, justify="left" if head in ("op", "kind") else "right")
-    for op in sorted(program.ops, key=lambda op: -op.seconds):
-        share = op.seconds / program.seconds if program.seconds else 0.0
-        stall = op.stall_cycles / op.cycles if op.cycles else 0.0
-        table.add_row(
-            Text(op.name[:60]),
-            op.kind,
-            str(op.calls),
-            f"{op.seconds * 1e6:.1f} us",
-            f"{100 * share:.1f} %",
-            f"{100 * stall:.0f} %",
-            _bytes(op.read_bytes),
-            _bytes(op.write_bytes),
-        )
-    console.print(table)
-    console.print(
-        f"roofline: {bound.time.seconds * 1e6:.1f} us, limited by {bound.limit}; this program "
-        f"reaches {100 * bound.time.seconds / program.seconds:.1f} % of it"
-    )
-    for text in program.assumptions:
-        console.print(Text(f"note: {text}"))
-
-
 def _fractions(report: RunReport) -> str:
     mine = f"{100 * report.roofline_fraction:.1f} % best, " if report.roofline_fraction else ""
     return f"{mine}{100 * report.baseline_fraction:.1f} % XLA"
@@ -155,11 +127,3 @@ def _worst(numerics: Numerics | None) -> str:
 def _counts(report: RunReport) -> str:
     accepted = sum(line.fate == "accepted" for line in report.candidates)
     return f"{len(report.candidates)} judged, {accepted} accepted"
-
-
-def _bytes(count: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.4g} {unit}"
-        count /= 1000
-    return f"{count:.4g} GB"

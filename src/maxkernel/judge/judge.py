@@ -109,6 +109,7 @@ class Judge:
             bound=bound,
             compiler=compiled.compiler,
             lint=linted.result,
+            schedule_problem=compiled.schedule_problem,
         )
 
     def evaluate(
@@ -222,7 +223,10 @@ class Judge:
             checking.cancel()
             return msgspec.structs.replace(evaluation, failure=compiled)
         evaluation = msgspec.structs.replace(
-            evaluation, program=compiled.program, memory=compiled.memory
+            evaluation,
+            program=compiled.program,
+            memory=compiled.memory,
+            schedule_problem=compiled.schedule_problem,
         )
         on_stage("check")
         started = time.perf_counter()

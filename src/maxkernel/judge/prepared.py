@@ -22,3 +22,5 @@ class Prepared(msgspec.Struct, frozen=True):
     compiler: str
     lint: LintResult
     """Which shortcuts pass this task's check."""
+    schedule_problem: str = ""
+    """Why the baseline's schedule could not be read, where it could not."""

@@ -26,6 +26,8 @@ class DmaSite(msgspec.Struct, frozen=True):
     """The operand of the kernel that it reads or writes."""
     owner: str = ""
     """Name of the HLO op that a DMA of the top-level program belongs to."""
+    whole: str = ""
+    """Shape of that whole operand, where `label` names its block."""
 
     @property
     def reads(self) -> bool:
@@ -67,8 +69,8 @@ class Copies:
             ends = spaces = (found[1], found[2])
         outside = ends[0] if spaces[0] == "hbm" else ends[1]
         owner = self._owners.get(item.result, "")
-        label = self._label(item.named.get(outside))
-        return DmaSite(item.result, bundle, *spaces, label, owner), ends
+        label, whole = self._label(item.named.get(outside))
+        return DmaSite(item.result, bundle, *spaces, label, owner, whole), ends
 
     def piece(self, item: Instruction, value: Callable[[Operand], str]) -> str:
         """Source of the bytes that the DMA engine moves at a time; 0 where it is one run.
@@ -90,18 +92,18 @@ class Copies:
                 return suffix
         return "vmem"
 
-    def _label(self, operand: Operand | None) -> str:
-        """`input 0 bf16[256,8192]` for an address in an operand of the kernel."""
+    def _label(self, operand: Operand | None) -> tuple[str, str]:
+        """`input 0 bf16[256,8192]` for an address in an operand of the kernel; its whole shape."""
         for item in self._makers(operand):
             if item.op.startswith("inlined_call_operand"):
                 kind = re.search(r"kind: (\w+)", item.note)
                 shape = re.search(r"window shape is (\w+\[[\d,]*\])", item.note) or re.search(
                     r"shape: (\w+\[[\d,]*\])", item.note
                 )
-                return f"{kind[1] if kind else 'operand'} {item.operands[0]} " + (
-                    shape[1] if shape else ""
-                )
-        return ""
+                whole = re.search(r"full shape is (\w+\[[\d,]*\])", item.note) or shape
+                name = f"{kind[1] if kind else 'operand'} {item.operands[0]} "
+                return name + (shape[1] if shape else ""), whole[1] if whole else ""
+        return "", ""
 
     def _makers(self, operand: Operand | None) -> list[Instruction]:
         """The instructions from which an address is made, last one first."""

@@ -8,14 +8,16 @@ from pathlib import Path
 import msgspec
 
 from maxkernel.schedule.hlo import Hlo, parse_hlo
+from maxkernel.schedule.origin import SOURCE_FLAG
 from maxkernel.schedule.problem import ScheduleError
 
-DUMP_FLAGS = (
+_DUMP_FLAGS = (
     "--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true "
     "--xla_jf_dump_llo_pass_label_regex=(packed-bundles-post-ra|deduplication-map)"
 )
-"""For LIBTPU_INIT_ARGS, before jax is imported; read once per process. Clear the folder between
-compiles."""
+_SOURCE_SINCE = (0, 0, 42)
+"""The oldest libtpu that was tried with the flag for source lines; one that does not know a flag
+refuses to start."""
 
 TOP = "TLP"
 """The compiler's name for the top-level program."""
@@ -23,6 +25,16 @@ TOP = "TLP"
 _SCHEDULE = re.compile(r"(\d+)-(.*)-\d+-packed-bundles-post-ra\.txt\Z", re.DOTALL)
 _NAME_LIMIT = 120
 """Names longer than this may have been shortened in a file's name."""
+
+
+def dump_flags(folder: Path, libtpu: str) -> str:
+    """For LIBTPU_INIT_ARGS, before jax is imported; read once per process.
+
+    `libtpu` is its version. Clear the folder between compiles.
+    """
+    version = tuple(int(part) for part in re.findall(r"\d+", libtpu)[:3])
+    flags = _DUMP_FLAGS.format(folder=folder)
+    return f"{flags} --{SOURCE_FLAG}=true" if version >= _SOURCE_SINCE else flags
 
 
 class Dump(msgspec.Struct, frozen=True):
@@ -35,6 +47,8 @@ class Dump(msgspec.Struct, frozen=True):
     hlo: Hlo
     prints: dict[str, Path]
     """Fingerprint of an instruction -> its schedule, where the compiler wrote no such pairs."""
+    vmem: str = ""
+    """The compiler's report of what lies in VMEM: a page."""
 
     def schedule_of(self, name: str) -> Path | None:
         """The schedule that runs for an HLO instruction; None where it has none."""
@@ -68,7 +82,8 @@ def open_dump(folder: Path) -> Dump:
     hlo = parse_hlo(text)
     named = {} if equal else {name: path for name, path in files.items() if name in hlo.lines}
     prints = {hlo.fingerprint(name): path for name, path in named.items()}
-    return Dump(top, files, equal, hlo, prints)
+    vmem = _read_first(folder, f"{stamp}-{TOP}-*vmem_report.html")
+    return Dump(top, files, equal, hlo, prints, vmem)
 
 
 def _schedules(folder: Path) -> list[tuple[int, str, Path]]:

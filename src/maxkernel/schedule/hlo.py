@@ -58,7 +58,7 @@ class Hlo(msgspec.Struct, frozen=True):
         operands = dict.fromkeys(re.findall(r"%([\w.\-]+)", call[1])) if call else {}
         shapes = [line[: call.start()] if call else line]
         shapes += [self._shape(operand) for operand in operands]
-        return float(sum(_array_bytes(text) for text in shapes))
+        return float(sum(bytes_of_shapes(text) for text in shapes))
 
     def prefetched(self, name: str) -> bool:
         """True for a copy whose data the previous execution of the program already fetched."""
@@ -115,8 +115,8 @@ class Hlo(msgspec.Struct, frozen=True):
         return line.split(" ", 1)[0]
 
 
-def _array_bytes(text: str) -> int:
-    """Bytes of the arrays in a shape that carry no memory space, which is HBM."""
+def bytes_of_shapes(text: str) -> int:
+    """Bytes of the arrays in a text that carry no memory space, which is HBM."""
     total = 0
     for dtype, sizes, layout in _ARRAY.findall(text):
         bits = re.search(r"\d+", dtype)

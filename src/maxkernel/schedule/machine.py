@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from maxkernel.schedule.copies import STEP, DmaSite
 from maxkernel.schedule.dma import DmaQueue
 from maxkernel.schedule.problem import ScheduleError
+from maxkernel.schedule.record import Recorder
 
 M = 0xFFFFFFFF
 
@@ -42,6 +43,9 @@ class Activity:
     def __init__(self, sites: Sequence[DmaSite]) -> None:
         self.sites = [SiteStats(site) for site in sites]
         self.waits: dict[int, float] = {}
+        self.blame: dict[tuple[int, SiteStats], float] = {}
+        """Of the waits, those that a known DMA ended."""
+        self.recorder = Recorder()
 
 
 class Machine:
@@ -112,6 +116,7 @@ class Machine:
         if flag > _MULTICAST:
             flag, share = flag & _LOCAL_FLAG, 2
         done = self.queue.submit(now, size / share, pieces / share, stats.hbm) if size else now
+        self.activity.recorder.dma(stats.site, now, done)
         insort(self.pending.setdefault(flag, []), (done, granules, stats), key=_completion)
         if stats.smem:
             self._fill(source, destination, size // 4)
@@ -153,6 +158,9 @@ class Machine:
         waits[bundle] = waits.get(bundle, 0.0) + stall
         if last is not None:
             last.stall += stall
+            key = (bundle, last)
+            self.activity.blame[key] = self.activity.blame.get(key, 0.0) + stall
+            self.activity.recorder.wait(last.site, now, end)
         return stall
 
     def _unmatched(self, bundle: int) -> None:

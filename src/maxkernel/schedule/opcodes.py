@@ -34,6 +34,8 @@ _STEMS: dict[str, Unit] = {
 }
 _SCALAR = ("vsync", "vwait", "vsettm", "vdelay", "vpush", "vpop.sfrf", "vpop.drf")
 _MATMUL = "vmatmul"
+PHIS = ("vphi", "vmphi")
+"""Where values of a loop meet, in one register: they take no slot."""
 
 
 @lru_cache(maxsize=4096)

@@ -8,11 +8,13 @@ from pathlib import Path
 from maxkernel.schedule.constants import VMEM_BANDWIDTH, Clock, clock_of
 from maxkernel.schedule.dma import DmaQueue
 from maxkernel.schedule.folder import Dump, open_dump
+from maxkernel.schedule.lines import lines_of
 from maxkernel.schedule.opcodes import COUNTED
 from maxkernel.schedule.operands import Operands
 from maxkernel.schedule.problem import ScheduleError
 from maxkernel.schedule.program import Core, Library, OpRun
 from maxkernel.schedule.regions import copies_of, regions_of
+from maxkernel.schedule.vmem import VmemReport, read_report
 from maxkernel.targets import Target
 from maxkernel.types import OpTime, ProgramTime
 
@@ -72,6 +74,7 @@ def _result(
 ) -> ProgramTime:
     first = cores[0]
     dump = first.library.dump
+    vmem = read_report(dump.vmem)
     ops: list[OpTime] = []
     cycles = first.cycles
     for name, op in first.ops.items():
@@ -79,7 +82,7 @@ def _result(
         slowest = alone.get(name) or max(runs, key=lambda run: run.cycles)
         cycles += slowest.cycles - op.cycles
         if not name.startswith("<"):
-            ops.append(_op_time(slowest, runs, dump, clock))
+            ops.append(_op_time(slowest, runs, dump, clock, vmem))
     copies = _async_copies(cores, clock)
     glue = cycles - sum(op.cycles for op in ops) - sum(op.cycles for op in copies)
     ops = [*ops, *copies, OpTime("program", "glue", 1, glue / clock.hz, glue, 0.0)]
@@ -96,6 +99,7 @@ def _result(
         assumptions=(*notes, *list(assumptions)[:_ASSUMPTIONS]),
         unknown=dict(first.library.unknown),
         compiler=compiler,
+        vmem_bytes=vmem.capacity,
     )
 
 
@@ -115,11 +119,14 @@ def _about(dump: Dump, clock: Clock, target: Target, alone: bool, single: bool) 
     return notes
 
 
-def _op_time(slowest: OpRun, runs: list[OpRun], dump: Dump, clock: Clock) -> OpTime:
+def _op_time(
+    slowest: OpRun, runs: list[OpRun], dump: Dump, clock: Clock, vmem: VmemReport
+) -> OpTime:
     units = [sum(column) for column in zip(*(run.units() for run in runs), strict=True)]
+    kernel = dump.hlo.is_kernel(slowest.name)
     return OpTime(
         name=slowest.name,
-        kind="kernel" if dump.hlo.is_kernel(slowest.name) else "xla",
+        kind="kernel" if kernel else "xla",
         calls=slowest.calls,
         seconds=slowest.cycles / clock.hz,
         cycles=slowest.cycles,
@@ -132,6 +139,9 @@ def _op_time(slowest: OpRun, runs: list[OpRun], dump: Dump, clock: Clock) -> OpT
         needed_bytes=dump.hlo.bytes_in_hbm(slowest.name) * slowest.calls,
         regions=regions_of(slowest),
         copies=copies_of(slowest),
+        lines=lines_of(slowest) if kernel else (),
+        buffers=vmem.of(slowest.name, dump.equal.get(slowest.name, "")) if kernel else (),
+        trace=slowest.activity.recorder.events() if kernel else (),
     )
 
 

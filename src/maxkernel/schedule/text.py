@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from maxkernel.schedule.opcodes import COUNTED, is_matmul, is_vector, unit_of
+from maxkernel.schedule.opcodes import COUNTED, PHIS, is_matmul, is_vector, unit_of
+from maxkernel.schedule.origin import Place, Places, registers_in, without_strings
 from maxkernel.schedule.problem import ScheduleError
 
 MASK = 0xFFFFFFFF
@@ -67,6 +68,11 @@ class Bundle(msgspec.Struct, frozen=True):
     depth: int
     starts: tuple[int, ...]
     ends: tuple[int, ...]
+    places: tuple[tuple[int, int], ...] = ()
+    """(number of its line, index of its unit) of every instruction that has a line."""
+    reads: int = 0
+    writes: int = 0
+    """Vector registers, as bits."""
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -76,6 +82,7 @@ class Program(msgspec.Struct, frozen=True):
     bundles: tuple[Bundle, ...]
     regions: dict[int, int]
     unknown: dict[str, int]
+    places: tuple[Place, ...] = ()
 
 
 _LABEL = re.compile(r"/\*(\w+)=\*/")
@@ -93,6 +100,8 @@ _MATMUL, _SPILL = _UNIT_INDEX["matmul"], _UNIT_INDEX["spill"]
 
 def parse_program(text: str, name: str) -> Program:
     """The program in `text`; raises ScheduleError (`foreign`, `truncated`, `unknown_control`)."""
+    text, strings = without_strings(text)
+    places = Places(strings)
     plain, comments = _lift_comments(text)
     bundles: list[Bundle] = []
     unknown: Counter[str] = Counter()
@@ -106,9 +115,9 @@ def parse_program(text: str, name: str) -> Program:
             raise ScheduleError(
                 "truncated", f"{name}: bundle {len(bundles):#x} is missing; found {match[1]} next"
             )
-        bundles.append(_bundle(match, comments, unknown, name))
+        bundles.append(_bundle(match, comments, places, unknown, name))
     regions = _regions(bundles, name)
-    return Program(name, tuple(bundles), regions, dict(unknown))
+    return Program(name, tuple(bundles), regions, dict(unknown), places.found)
 
 
 def _lift_comments(text: str) -> tuple[str, list[str]]:
@@ -135,7 +144,9 @@ def _bad_line(line: str, name: str, bundle: int) -> ScheduleError:
     )
 
 
-def _bundle(match: re.Match[str], comments: list[str], unknown: Counter[str], name: str) -> Bundle:
+def _bundle(
+    match: re.Match[str], comments: list[str], places: Places, unknown: Counter[str], name: str
+) -> Bundle:
     body = match[3]
     depth = match[2].count(">")
     starts, ends = _marks(match[4], comments)
@@ -143,23 +154,31 @@ def _bundle(match: re.Match[str], comments: list[str], unknown: Counter[str], na
         return Bundle((), _NO_UNITS, depth, starts, ends)
     parsed: list[Instruction] = []
     counts = [0] * len(COUNTED)
+    placed: list[tuple[int, int]] = []
+    reads = writes = 0
     for text in body.split(" ;; "):
         found = _INSTRUCTION.match(text)
         if found is None:
             raise ScheduleError("foreign", f"{name}: not an instruction: {text.strip()[:80]!r}")
         op = found[2]
         unit = unit_of(op)
-        if unit is None:
-            unknown[op] += 1
-        else:
+        if unit is not None:
             counts[_UNIT_INDEX[unit]] += 1
+            where = places.first(comments[int(kept)] for kept in _KEPT.findall(found[3]))
+            if where >= 0:
+                placed.append((where, _UNIT_INDEX[unit]))
+        elif op not in PHIS:
+            unknown[op] += 1
+        reads |= registers_in(found[3])
+        writes |= registers_in(f"%{found[1]}")
         if not is_vector(op):
             parsed.append(_instruction(op, found[1], found[3], comments))
         elif "_spill]" in text:
             counts[_SPILL] += 1
         elif is_matmul(op):
             counts[_MATMUL] += 1
-    return Bundle(tuple(parsed), tuple(counts), depth, starts, ends)
+    instructions, units = tuple(parsed), tuple(counts)
+    return Bundle(instructions, units, depth, starts, ends, tuple(placed), reads, writes)
 
 
 def _marks(text: str, comments: list[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:

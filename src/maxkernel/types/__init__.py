@@ -9,12 +9,15 @@ from maxkernel.types.artifact import PallasCall as PallasCall
 from maxkernel.types.candidate import Candidate as Candidate
 from maxkernel.types.candidate import Tunable as Tunable
 from maxkernel.types.candidate import TunableSpace as TunableSpace
+from maxkernel.types.clock import BufferUse as BufferUse
 from maxkernel.types.clock import CopyTime as CopyTime
+from maxkernel.types.clock import LineTime as LineTime
 from maxkernel.types.clock import OpTime as OpTime
 from maxkernel.types.clock import ProgramTime as ProgramTime
 from maxkernel.types.clock import Provenance as Provenance
 from maxkernel.types.clock import RegionTime as RegionTime
 from maxkernel.types.clock import Time as Time
+from maxkernel.types.clock import TraceEvent as TraceEvent
 from maxkernel.types.evaluation import Confirmation as Confirmation
 from maxkernel.types.evaluation import Evaluation as Evaluation
 from maxkernel.types.evaluation import Failure as Failure

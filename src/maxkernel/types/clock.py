@@ -9,6 +9,13 @@ import msgspec
 Provenance = Literal["measured", "simulated", "bound"]
 
 
+class Draw(msgspec.Struct, frozen=True):
+    """The time of a program on the task's inputs of one seed."""
+
+    seed: int
+    seconds: float
+
+
 class Time(msgspec.Struct, frozen=True):
     """Seconds with a provenance. Two times are compared only within one provenance."""
 
@@ -16,6 +23,25 @@ class Time(msgspec.Struct, frozen=True):
     provenance: Provenance
     expected_error: float | None = None
     """Expected relative error (0.05 = 5 %); None where nothing is known."""
+    draws: tuple[Draw, ...] = ()
+    """Where it depends on data: the times whose mean this is, by seed."""
+
+
+class LineTime(msgspec.Struct, frozen=True):
+    """A line of the kernel's source, over all executions of what was compiled from it."""
+
+    file: str
+    line: int
+    cycles: float
+    """Cycles in which its instructions issue or are waited for; a shared cycle is split."""
+    stall_cycles: float = 0.0
+    """Cycles that a wait on this line waited for DMAs."""
+    units: dict[str, int] = {}
+
+
+RegionKind = Literal["", "setup", "control", "step", "branch", "loop", "wait"]
+"""`setup` stands outside the loop over the grid, `control` only steers it, `wait` mostly waits in
+every step, `step` works in every step, `branch` in some (`pl.when`), `loop` repeats in a step."""
 
 
 class RegionTime(msgspec.Struct, frozen=True):
@@ -32,6 +58,18 @@ class RegionTime(msgspec.Struct, frozen=True):
     """All executions, stalls included."""
     stall_cycles: float
     units: dict[str, int] = {}
+    idle_cycles: float = 0.0
+    """Cycles that issue nothing: results of earlier instructions are awaited."""
+    kind: RegionKind = ""
+    waits: dict[str, float] = {}
+    """Stall cycles by the name of the copy that ended them."""
+    file: str = ""
+    lines: tuple[int, int] = (0, 0)
+    """First and last source line of its instructions; zeros where the compiler names none."""
+    hot_line: int = 0
+    """The line with most of its cycles."""
+    live_registers: int = 0
+    """Most vector registers in use at once."""
 
 
 class CopyTime(msgspec.Struct, frozen=True):
@@ -47,6 +85,28 @@ class CopyTime(msgspec.Struct, frozen=True):
     """Runs that its descriptor has it move at a time, all executions."""
     stall_cycles: float
     """Cycles that the program waited for it."""
+    whole_bytes: float = 0.0
+    """Size of the whole operand that it copies from or to, in HBM; 0 where that is not known."""
+
+
+class BufferUse(msgspec.Struct, frozen=True):
+    """An allocation in VMEM, for as long as an op runs."""
+
+    name: str
+    """`input 0 bf16[256,8192]`, `scratch`, `register spills` ..."""
+    bytes: int
+    copies: int = 1
+    """Buffers of a pipelined block; `bytes` counts all of them."""
+
+
+class TraceEvent(msgspec.Struct, frozen=True):
+    """Something that took time in the steady state of a kernel, in cycles from the first event."""
+
+    kind: Literal["in", "out", "copy", "wait"]
+    """DMA from HBM, to HBM, or inside the chip; or the program waiting for one."""
+    name: str
+    start: float
+    end: float
 
 
 class OpTime(msgspec.Struct, frozen=True):
@@ -74,6 +134,12 @@ class OpTime(msgspec.Struct, frozen=True):
     """Its operands and results in HBM, each once: what it has to move at least."""
     regions: tuple[RegionTime, ...] = ()
     copies: tuple[CopyTime, ...] = ()
+    lines: tuple[LineTime, ...] = ()
+    """Source lines that took longest, in order of the source; of kernels only."""
+    buffers: tuple[BufferUse, ...] = ()
+    """VMEM that it has for itself while it runs."""
+    trace: tuple[TraceEvent, ...] = ()
+    """DMAs and waits of a few steps in the middle of its run."""
 
 
 class ProgramTime(msgspec.Struct, frozen=True):
@@ -88,4 +154,15 @@ class ProgramTime(msgspec.Struct, frozen=True):
     """What the executor had to assume, in words (unknown values, unmatched waits ...)."""
     unknown: dict[str, int] = {}
     """Instruction names that the parser does not know, with counts."""
+    vmem_bytes: int = 0
+    """Size of a core's VMEM; 0 where the compiler did not say."""
     compiler: str = ""
+    draws: tuple[Draw, ...] = ()
+    """Where the time depends on data: the time for each seed. The rest is of the one nearest to
+    their mean."""
+
+    @property
+    def mean_seconds(self) -> float:
+        """The mean over the seeds where data matters, else `seconds`."""
+        found = [draw.seconds for draw in self.draws]
+        return sum(found) / len(found) if found else self.seconds

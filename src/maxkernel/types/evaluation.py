@@ -135,6 +135,8 @@ class Evaluation(msgspec.Struct, frozen=True):
     failure: Failure | None = None
     memory: dict[str, int] = {}
     """Bytes by kind from the compiler's memory analysis (temp, argument, output, vmem)."""
+    schedule_problem: str = ""
+    """Why the compiled schedule could not be read, where it could not: there is no program."""
     elapsed: dict[str, float] = {}
     """Seconds per stage on this machine."""
     cached: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ import jax.export
 from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
 
-from maxkernel.schedule import DUMP_FLAGS, ScheduleError, simulate
+from maxkernel.schedule import ScheduleError, dump_flags, simulate
 from maxkernel.targets import TARGETS, Target
 from maxkernel.types.clock import ProgramTime
 from maxkernel.types.messages import CompileReply, CompileRequest
@@ -95,7 +95,7 @@ def _dump_folder() -> Path:
     """The folder that libtpu dumps to. libtpu reads its flags once, when it is loaded."""
     folder = Path(tempfile.gettempdir()) / "schedule"
     folder.mkdir(exist_ok=True)
-    os.environ["LIBTPU_INIT_ARGS"] = DUMP_FLAGS.format(folder=folder)
+    os.environ["LIBTPU_INIT_ARGS"] = dump_flags(folder, importlib.metadata.version("libtpu"))
     return folder
 
 
