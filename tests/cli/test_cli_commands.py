@@ -99,18 +99,6 @@ def test_lint_finds_the_holes_of_a_weak_task(cli: Any) -> None:
     assert any("WEAK TASK" in note for note in report["notes"])
 
 
-def test_profile_shows_both_programs(cli: Any) -> None:
-    status, out, _ = cli.run("profile", "norm.py")
-    assert status == 0
-    assert "XLA's program" in out
-    assert "roofline" in out
-    status, found = cli.json("profile", "norm.py", "kernel.py")
-    assert status == 0
-    kinds = [op["kind"] for op in found["program"]["ops"]]
-    assert "kernel" in kinds
-    assert found["program"]["seconds"] > found["bound"]["memory"]
-
-
 def test_another_target_and_the_other_formats(cli: Any) -> None:
     jaxbench = """
 import jax, jax.numpy as jnp

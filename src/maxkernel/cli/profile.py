@@ -49,6 +49,10 @@ def run_profile(
 ) -> int:
     """`maxkernel profile`: exit status 0 with a profile, 1 where a kernel does not compile."""
     names = _names(kernels, compare)
+    if html is not None and not Path(html).absolute().parent.is_dir():
+        raise UsageError(
+            f"--html {html}: {Path(html).parent} is no folder", "name a file in one that exists"
+        )
     loaded = load_task(task)
     get_target(target)
     for name in names:
@@ -62,7 +66,7 @@ def run_profile(
         subjects = [_subject(session, prepared, name, tunables) for name in names]
     for subject in subjects:
         if subject.program is None:
-            return _no_profile(subject, flags.as_json)
+            return no_profile(subject, flags.as_json)
     bound = prepared.bound.time.seconds
     views = [profile_view(subject.name, subject.program, bound, subject.source)
              for subject in subjects if subject.program]  # fmt: skip
@@ -112,7 +116,7 @@ def _subject(session: Session, prepared: Prepared, name: str, tunables: list[str
     )
 
 
-def _no_profile(subject: Subject, as_json: bool) -> int:
+def no_profile(subject: Subject, as_json: bool) -> int:
     """A program without a time: its kernel does not compile, or its schedule cannot be read."""
     if subject.failure is None or subject.problem:
         raise TaskError(
@@ -149,8 +153,7 @@ def _write(path: Path, page: ProfilePage) -> None:
         path.write_text(render_profile(page), encoding="utf-8")
     except OSError as error:
         raise UsageError(
-            f"--html {path}: cannot be written: {error.strerror or error}",
-            "name a file in a folder that exists",
+            f"--html {path}: cannot be written: {error.strerror or error}", "name another file"
         ) from error
 
 

@@ -53,7 +53,7 @@ class LlmProfiler:
                 (
                     f"# Chip\n\n{hardware(target)}",
                     describe_plan(plan),
-                    f"# Profile\n\n{describe_program(program)}\n{known.text}",
+                    f"# Profile\n\n{describe_program(program, source)}\n{known.text}",
                     data("kernel", clip(source, int(room * SOURCE_SHARE))),
                 )
             )

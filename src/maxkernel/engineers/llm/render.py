@@ -8,6 +8,7 @@ from importlib.resources import files
 
 from maxkernel.engineers.llm.question import PROMPT_ROOM
 from maxkernel.judge import Prepared
+from maxkernel.schedule import digest
 from maxkernel.types import (
     Evaluation,
     Failure,
@@ -168,26 +169,9 @@ def around(source: str, line: int, context: int = 3) -> str:
     return "\n".join(f"{'>' if n == line else ' '}{n:4} {text}" for n, text in near)
 
 
-def describe_program(program: ProgramTime, ops: int = 6) -> str:
-    """A profile in a few figures: the longest operations, what each waits for and moves."""
-    lines = [f"The whole program takes {micro(program.seconds)}."]
-    for op in sorted(program.ops, key=lambda op: -op.seconds)[:ops]:
-        share = op.seconds / program.seconds if program.seconds else 0.0
-        stalled = op.stall_cycles / op.cycles if op.cycles else 0.0
-        moved = op.read_bytes + op.write_bytes
-        line = (
-            f"- {op.name} ({op.kind}, {op.calls} calls): {share:.0%} of the time, {stalled:.0%} of "
-            f"its cycles wait for copies, moves {moved / 1e6:.1f} MB"
-        )
-        if op.seconds and moved:
-            line += f" at {moved / op.seconds / 1e12:.2f} TB/s"
-        working = op.cycles - op.stall_cycles
-        if working > 0 and op.units:
-            busiest = sorted(op.units.items(), key=lambda item: -item[1])[:4]
-            per = ", ".join(f"{unit} {count / working:.2f}" for unit, count in busiest)
-            line += f"; instructions per working cycle: {per}"
-        lines.append(line)
-    return "\n".join(lines)
+def describe_program(program: ProgramTime, source: str = "") -> str:
+    """A profile in at most 60 lines; with the kernel's source, hot lines are quoted."""
+    return "\n".join(digest(program, source=source))
 
 
 def describe_evaluation(evaluation: Evaluation) -> str:

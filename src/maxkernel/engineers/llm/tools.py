@@ -158,7 +158,8 @@ class Toolbox:
             return evaluation
         if evaluation.program is None:
             return "There is no profile.\n" + describe_evaluation(evaluation)
-        return describe_program(evaluation.program) + "\n" + describe_evaluation(evaluation)
+        profile = describe_program(evaluation.program, source)
+        return f"{profile}\n{describe_evaluation(evaluation)}"
 
     def tune_kernel(self, source: str) -> str:
         """Tries a few assignments of a kernel file's TUNABLES and reports the best.

@@ -13,6 +13,7 @@ from maxkernel.modes.pair.explain import answer_text, explain_text
 from maxkernel.modes.pair.facts import evaluation_of, find_design, judged
 from maxkernel.modes.pair.rounds import diagnose, play
 from maxkernel.modes.pair.state import Bench
+from maxkernel.schedule import digest
 from maxkernel.search import tune_design
 from maxkernel.types import Candidate, Design, Outcome, Plan
 
@@ -167,7 +168,12 @@ def _profile(desk: Desk) -> Ended:
         return Ended(proposal=desk.proposal, error=f"design {focus.design}: {text}")
     outcomes = outcome_of(desk, focus, evaluation, diagnosis.text)
     after = _replace(focus, profiled=True)
-    return Ended(proposal=desk.proposal, text=diagnosis.text, focus=after, outcomes=outcomes)
+    text = diagnosis.text
+    if evaluation.program is not None:
+        bound = desk.context.prepared.bound.time.seconds
+        lines = digest(evaluation.program, bound, desk.design().source)
+        text = "\n".join((text, "", *lines))
+    return Ended(proposal=desk.proposal, text=text, focus=after, outcomes=outcomes)
 
 
 def _explain(desk: Desk) -> Ended:

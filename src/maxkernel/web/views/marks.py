@@ -1,7 +1,9 @@
-"""Marks in the margin of a kernel's source: which lines keep the busy units of the chip busy.
+"""Marks in the margin of a kernel's source: where its cycles go, line by line.
 
-The compiled schedule says how busy each unit was, not for which line. A line is marked with the
-units that its calls issue to, as far as their names tell, and with how busy those were.
+The compiler names the line that each instruction comes from, so a line is marked with its share of
+the kernel's cycles. Where it named none (an older compiler), a line is marked with the units that
+its calls issue to, as far as their names tell, and with how busy those were. What a pipeline's
+copies cost stands at the lines that describe them.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from maxkernel.engineers.builtin import BuiltinProfiler
 from maxkernel.judge import Prepared
 from maxkernel.modes.pair import calls_by_line, unit_of
 from maxkernel.parsing import parse
-from maxkernel.types import Evaluation
+from maxkernel.types import Evaluation, LineTime, ProgramTime
 
 UNIT_NAMES = {
     "mxu": "matrix unit",
@@ -23,8 +25,12 @@ UNIT_NAMES = {
     "valu": "vector unit",
     "dma": "HBM",
 }
+SOURCE_FILE = "kernel.py"
+"""What a candidate's source is called where it is traced."""
 _HOT, _WARM = 0.5, 0.2
 """Fractions of time from which a unit counts as hot, and as warm."""
+_HOT_LINE, _WARM_LINE = 0.25, 0.05
+"""Fractions of a kernel's cycles from which a line counts as hot, and as warm."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,7 @@ def marks(source: str, evaluation: Evaluation | None, prepared: Prepared | None)
     if evaluation is None or evaluation.program is None or prepared is None:
         return {}
     figures = BuiltinProfiler().diagnose(prepared.info, evaluation.program, prepared.target).figures
+    known = _by_cycles(evaluation.program)
     inside, sums = _kernel_lines(source)
     found: dict[int, Mark] = {}
     calls_at = calls_by_line(source)
@@ -49,13 +56,33 @@ def marks(source: str, evaluation: Evaluation | None, prepared: Prepared | None)
         calls = calls_at.get(line, [])
         units = {unit for call in calls if (unit := unit_of(call)) and line in inside}
         units |= {"valu"} if line in sums else set[str]()
-        busy = {unit: figures[unit] for unit in units if unit in figures}
+        busy = {unit: figures[unit] for unit in units if unit in figures and not known}
         if any(call.endswith(("BlockSpec", "make_async_copy")) for call in calls):
             busy["dma"] = figures.get("dma_stall", 0.0)
         if busy:
             unit = max(busy, key=lambda name: busy[name])
             found[line] = _mark(unit, busy[unit])
-    return found
+    return dict(sorted((found | known).items()))
+
+
+def _by_cycles(program: ProgramTime) -> dict[int, Mark]:
+    """Marks of the lines that the compiler named, over all kernels of the program."""
+    kernels = [op for op in program.ops if op.kind == "kernel"]
+    cycles = sum(op.cycles for op in kernels)
+    found: dict[int, LineTime] = {}
+    for line in (line for op in kernels for line in op.lines if line.file == SOURCE_FILE):
+        before = found.get(line.line)
+        if before is None or line.cycles > before.cycles:
+            found[line.line] = line
+    return {number: _line_mark(line, line.cycles / cycles) for number, line in found.items()}
+
+
+def _line_mark(line: LineTime, share: float) -> Mark:
+    heat = 3 if share >= _HOT_LINE else 2 if share >= _WARM_LINE else 1
+    busiest = sorted(line.units, key=lambda unit: -line.units[unit])[:3]
+    names = ", ".join(UNIT_NAMES.get(unit, unit) for unit in busiest)
+    waits = f"; {line.stall_cycles / line.cycles:.0%} of them wait" if line.stall_cycles else ""
+    return Mark(heat, f"{share:.0%}", f"{share:.1%} of the kernels' cycles: {names}{waits}")
 
 
 def _mark(unit: str, share: float) -> Mark:
