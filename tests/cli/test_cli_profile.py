@@ -137,8 +137,6 @@ def test_a_kernel_that_does_not_compile_says_where(shared: Any) -> None:
     status, out, err = shared.run("profile", "norm.py", "broken.py")
     assert status == 1 and "Traceback" not in out + err
     assert "broken.py has no profile" in out and "meen" in out
-    status, document = shared.json("profile", "norm.py", "broken.py")
-    assert (status, document["failure"]["stage"]) == (1, "capture")
 
 
 def test_a_schedule_that_cannot_be_read_says_what_was_seen() -> None:

@@ -48,9 +48,9 @@ def test_regions_add_up_and_tell_steps_from_branches(tmp_path: Path) -> None:
 def test_copies_name_the_operand_and_its_block(tmp_path: Path) -> None:
     kernel = next(op for op in simulated(tmp_path, "v6e-matmul").ops if op.kind == "kernel")
     copies = {copy.name: copy for copy in kernel.copies}
-    assert set(copies) == {f"input {i} bf16[256,256]" for i in (0, 1)} | {"output 2 bf16[256,256]"}
+    assert set(copies) == {f"input {i} bf16[256,256]" for i in (0, 1)} | {"output 0 bf16[256,256]"}
     assert copies["input 0 bf16[256,256]"].count == 64
-    assert copies["output 2 bf16[256,256]"].bytes == 2 * 2**20
+    assert copies["output 0 bf16[256,256]"].bytes == 2 * 2**20
     assert kernel.needed_bytes == 3 * 2 * 2**20
 
 

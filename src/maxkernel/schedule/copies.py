@@ -101,9 +101,22 @@ class Copies:
                     r"shape: (\w+\[[\d,]*\])", item.note
                 )
                 whole = re.search(r"full shape is (\w+\[[\d,]*\])", item.note) or shape
-                name = f"{kind[1] if kind else 'operand'} {item.operands[0]} "
+                name = f"{kind[1] if kind else 'operand'} {self._position(item)} "
                 return name + (shape[1] if shape else ""), whole[1] if whole else ""
         return "", ""
+
+    def _position(self, item: Instruction) -> int:
+        """Number of an operand of the kernel among its inputs, or among its outputs."""
+        number = item.operands[0]
+        assert isinstance(number, int)
+        if "kind: output" not in item.note:
+            return number
+        outputs = [
+            other.operands[0]
+            for other in self._definitions.values()
+            if other.op.startswith("inlined_call_operand") and "kind: output" in other.note
+        ]
+        return number - min(first for first in outputs if isinstance(first, int))
 
     def _makers(self, operand: Operand | None) -> list[Instruction]:
         """The instructions from which an address is made, last one first."""

@@ -41,6 +41,7 @@ class Places:
     def __init__(self, strings: Sequence[str]) -> None:
         self._files = [_file(text) for text in strings]
         self._known: dict[Place, int] = {}
+        self._met: dict[str, int] = {}
 
     @property
     def found(self) -> tuple[Place, ...]:
@@ -56,8 +57,12 @@ class Places:
 
         Of a chain of calls, the innermost that is not in an installed library.
         """
-        if "loc(" not in comment:
-            return -1
+        found = self._met.get(comment)
+        if found is None:
+            found = self._met[comment] = self._number(comment) if "loc(" in comment else -1
+        return found
+
+    def _number(self, comment: str) -> int:
         frames = [(self._files[int(file)], int(line)) for file, line in _PLACE.findall(comment)
                   if int(file) < len(self._files)]  # fmt: skip
         own = [frame for frame in frames if not any(part in frame[0] for part in _LIBRARY)]
@@ -70,7 +75,7 @@ class Places:
 def registers_in(text: str) -> int:
     """The vector registers that a text names, as bits."""
     found = 0
-    for number in _REGISTER.findall(text):
+    for number in _REGISTER.findall(text) if "%v" in text else ():
         found |= 1 << int(number)
     return found
 

@@ -76,7 +76,7 @@ class CopyTime(msgspec.Struct, frozen=True):
     """One DMA instruction of an op, over all its executions."""
 
     name: str
-    """What it copies: `input 0 bf16[256,8192]`, `output 2 ...`, or the memories it joins."""
+    """What it copies: `input 0 bf16[256,8192]`, `output 0 ...`, or the memories it joins."""
     source: str
     destination: str
     count: int

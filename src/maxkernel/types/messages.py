@@ -58,8 +58,6 @@ class CompileRequest(msgspec.Struct, frozen=True, tag="compile"):
 
     program: bytes
     target: str
-    keep_schedule: bool = False
-    """Also return the schedule dump (zlib-compressed tar) for `profile`."""
     seconds: float | None = None
     """How long this program may take; None: what the settings say."""
 
@@ -73,7 +71,6 @@ class CompileReply(msgspec.Struct, frozen=True, tag="compiled"):
     compiler: str
     """jax and libtpu versions."""
     schedule_problem: str = ""
-    schedule: bytes = b""
 
 
 class CheckRequest(msgspec.Struct, frozen=True, tag="check"):

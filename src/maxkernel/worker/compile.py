@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
-import io
 import os
 import shutil
-import tarfile
 import tempfile
 import time
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +64,6 @@ def compile_program(request: CompileRequest) -> CompileReply:
         simulate_seconds=time.perf_counter() - compiled_at,
         compiler=compiler(),
         schedule_problem=problem,
-        schedule=_pack(folder) if request.keep_schedule else b"",
     )
 
 
@@ -121,12 +117,3 @@ def _memory(compiled: Any) -> dict[str, int]:
         for name, field in _MEMORY.items()
         if getattr(analysis, field, None) is not None
     }
-
-
-def _pack(folder: Path) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for path in sorted(folder.iterdir()):
-            if path.is_file():
-                archive.add(path, arcname=path.name)
-    return zlib.compress(buffer.getvalue(), 6)
