@@ -24,7 +24,7 @@ FLAGS = (
     "--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true "
     "--xla_jf_dump_llo_pass_label_regex=(packed-bundles-post-ra|deduplication-map)"
 )
-"""As `maxkernel.schedule.dump_flags`, without source lines; maxkernel itself need not be in this environment."""
+"""As `maxkernel.schedule.dump_flags`, but no lines; maxkernel need not be in this environment."""
 os.environ.update(
     JAX_PLATFORMS="cpu",
     TPU_SKIP_MDS_QUERY="1",
