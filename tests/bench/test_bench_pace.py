@@ -46,6 +46,7 @@ def test_the_estimate_follows_what_tasks_took(clock: Clock) -> None:
     pace.finished("a")
     assert pace.rest() == pytest.approx((3 + 30 + 30) / 2), "twice as fast as guessed"
     clock.now += 90
+    assert pace.rest() == pytest.approx((7.5 + 75 + 75) / 2), "b is late: 150 s for 120 s"
     pace.finished("b")
     assert pace.rest() == pytest.approx(75 * 2 / 2)
     pace.started("c")

@@ -1,7 +1,9 @@
 """Runs a suite and keeps the table: every task judged alike, every number with its source."""
 
 from maxkernel.bench.compare import Change as Change
+from maxkernel.bench.compare import Comparison as Comparison
 from maxkernel.bench.compare import compare as compare
+from maxkernel.bench.compare import compare_tables as compare_tables
 from maxkernel.bench.result import BenchResult as BenchResult
 from maxkernel.bench.result import Row as Row
 from maxkernel.bench.result import Settings as Settings

@@ -11,9 +11,9 @@ from maxkernel.bench.result import FILE_NAME, load_result
 from maxkernel.errors import UsageError
 from maxkernel.suites import Entry
 
-BASE_SECONDS = 60.0
+BASE_SECONDS = 120.0
 """A guess for a task of which nothing is known; only its ratio to the next two matters."""
-SECONDS_PER_MS = 3.0
+SECONDS_PER_MS = 6.0
 """Slow programs are large ones, which compile and check longer."""
 PART_OF_LIMIT = 0.3
 """Of its own compile limit that a task with one is thought to need."""
@@ -73,7 +73,8 @@ class Pace:
         """Seconds until the last task ends: the work left over the tasks at once, or the longest
         single task, whichever is more."""
         with self._lock:
-            speed, now = self._speed(), time.monotonic()
+            now = time.monotonic()
+            speed = self._speed(now)
             left = [
                 max(expected - (now - began), LEAST_LEFT * expected)
                 if (began := self._started.get(task)) is not None
@@ -87,7 +88,11 @@ class Pace:
     def _before(self, task: str) -> float:
         return self._recorded.get(task, self._guessed[task])
 
-    def _speed(self) -> float:
-        """How long finished tasks took, over what was expected of them before."""
-        expected = sum(self._before(task) for task in self._took)
-        return sum(self._took.values()) / expected if expected else 1.0
+    def _speed(self, now: float) -> float:
+        """How long finished tasks took, and late ones have taken, over what was expected before."""
+        known = dict(self._took)
+        for task, began in self._started.items():
+            if now - began > self._before(task):
+                known[task] = now - began
+        expected = sum(self._before(task) for task in known)
+        return sum(known.values()) / expected if expected else 1.0

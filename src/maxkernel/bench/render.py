@@ -13,6 +13,7 @@ from maxkernel.bench.words import (
     title_of,
 )
 from maxkernel.report import quote_time
+from maxkernel.types import Time
 
 HEAD = (
     "task",
@@ -29,6 +30,20 @@ HEAD = (
 )
 CHECK = "published check"
 """Head of one column more, in editions whose checks can be passed without doing the work."""
+
+SHORT_HEAD = (
+    "task",
+    "XLA (simulated)",
+    "ours (simulated)",
+    "speedup",
+    "roof",
+    "expert (simulated)",
+    "published (measured)",
+    "verdict",
+    "n",
+    "s",
+)
+"""For terminals, which are narrow: `n` evaluations in `s` seconds."""
 
 WORDS = {
     "faster": "faster",
@@ -80,6 +95,26 @@ def cells(row: Row, *, check: bool = False) -> tuple[str, ...]:
     return (*shown, _check(row)) if check else shown
 
 
+def short_cells(row: Row) -> tuple[str, ...]:
+    """One row for a terminal, in the order of SHORT_HEAD."""
+    ratio = expert_ratio(row)
+    against = f" ({ratio:.2f}x)" if ratio is not None else ""
+    expert = _short(row.expert) + against if row.expert is not None else "-"
+    best_published = row.published_pallas_ms or row.published_xla_ms
+    return (
+        row.task,
+        _short(row.baseline),
+        _short(row.best),
+        f"{row.speedup:.2f}x" if row.speedup else "-",
+        f"{100 * row.roofline_fraction:.0f} %" if row.roofline_fraction else "-",
+        "refused" if row.expert_problem else expert,
+        f"{best_published:.4g} ms" if best_published else "-",
+        _verdict(row),
+        str(row.evaluations),
+        f"{row.seconds:.0f}",
+    )
+
+
 def table_of(result: BenchResult) -> list[tuple[str, ...]]:
     """All rows, without the head."""
     check = head_of(result) != HEAD
@@ -127,6 +162,11 @@ def _escaped(text: str) -> str:
     """Text that stays in its cell and is not taken for HTML."""
     flat = " ".join(text.split())
     return flat.replace("|", "\\|").replace("<", "&lt;")
+
+
+def _short(time: Time | None) -> str:
+    """A time whose column says that it is simulated; another provenance says so itself."""
+    return quote_time(time).replace(" simulated", "")
 
 
 def _best_known(row: Row) -> str:

@@ -99,8 +99,14 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def passable(self) -> bool:
-        """The task's check can be passed without doing the work."""
-        return bool(self.holes) or self.soundness in ("broken", "collapses")
+        """The task's check can be passed without doing the work.
+
+        Of an edition with the published inputs, that is the suite's verdict on the published
+        check; the judge's own is tighter, and `holes` says what still passes it.
+        """
+        if self.soundness:
+            return self.soundness in ("broken", "collapses")
+        return bool(self.holes)
 
 
 class BenchResult(msgspec.Struct, frozen=True):

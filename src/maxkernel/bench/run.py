@@ -72,14 +72,15 @@ def run_bench(
     taken from it, but for errors and timeouts, which are tried again. An exception (Ctrl-C too)
     leaves the finished rows there, and closes the session's workers.
     """
+    recorded = recorded_seconds(folder.parent, method.settings.suite)
     jobs = {name: _job(method, name) for name in names}
     table = _Table(session, method, folder, jobs)
     inner = msgspec.structs.replace(session.settings, runs_dir=str(folder / "runs"))
     session = Session(session.executor, session.judge, session.target, inner)
     code_digest()
-    suite, edition = method.settings.suite, method.settings.edition
+    edition = method.settings.edition
     todo = {n: guessed_seconds(jobs[n].entry, edition) for n in names if n not in table.rows}
-    pace = Pace(recorded_seconds(folder.parent, suite), todo, at_once)
+    pace = Pace(recorded, todo, at_once)
     _Crew(session, method, table, pace, progress or Quiet()).work(at_once)
     return table.result()
 

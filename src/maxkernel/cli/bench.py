@@ -114,9 +114,12 @@ def models_command(
 def compare_command(
     before: Annotated[str, typer.Argument(metavar="A", help="Folder or bench.json.")],
     after: Annotated[str, typer.Argument(metavar="B", help="Folder or bench.json.")],
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also tasks that did not change.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """What changed between two tables, and whether it is beyond noise."""
     from maxkernel.cli.bench_compare import run_compare
 
-    return run_compare(before, after, as_json)
+    return run_compare(before, after, as_json, everything)

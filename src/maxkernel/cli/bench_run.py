@@ -162,11 +162,13 @@ def _print(result: BenchResult, folder: Path, output: Output) -> None:
         print(render.render_markdown(result), end="")
         return
     table = Table(title=words.title_of(result))
-    for head in render.head_of(result):
+    for head in render.SHORT_HEAD:
         table.add_column(head, overflow="fold")
-    for row in render.table_of(result):
-        table.add_row(*(Text(tables.printable(cell)) for cell in row))
+    for row in result.rows:
+        table.add_row(*(Text(tables.printable(cell)) for cell in render.short_cells(row)))
     tables.console.print(table)
+    for task, why in words.failure_lines(result):
+        tables.console.print(Text(tables.printable(f"{task}: {why}")))
     for line in (*words.summary_lines(result), *words.provenance_lines(result)):
         tables.console.print(Text(line))
     kept = f"kept in {folder}; `maxkernel bench compare A B` compares two such folders"
