@@ -20,6 +20,8 @@ from maxkernel.types import OpTime, ProgramTime
 
 _IDLE_SHARE = 0.1
 """Below this share of core 0's bytes, core 1 idles and core 0 has the chip's whole bandwidth."""
+_DETAILED = 0.01
+"""Share of the time from which an op of XLA is explained by its regions and copies."""
 _ASSUMPTIONS = 40
 
 
@@ -82,7 +84,8 @@ def _result(
         slowest = alone.get(name) or max(runs, key=lambda run: run.cycles)
         cycles += slowest.cycles - op.cycles
         if not name.startswith("<"):
-            ops.append(_op_time(slowest, runs, dump, clock, vmem))
+            detailed = slowest.cycles > _DETAILED * first.cycles
+            ops.append(_op_time(slowest, runs, dump, clock, vmem, detailed))
     copies = _async_copies(cores, clock)
     glue = cycles - sum(op.cycles for op in ops) - sum(op.cycles for op in copies)
     ops = [*ops, *copies, OpTime("program", "glue", 1, glue / clock.hz, glue, 0.0)]
@@ -120,7 +123,12 @@ def _about(dump: Dump, clock: Clock, target: Target, alone: bool, single: bool) 
 
 
 def _op_time(
-    slowest: OpRun, runs: list[OpRun], dump: Dump, clock: Clock, vmem: VmemReport
+    slowest: OpRun,
+    runs: list[OpRun],
+    dump: Dump,
+    clock: Clock,
+    vmem: VmemReport,
+    detailed: bool,
 ) -> OpTime:
     units = [sum(column) for column in zip(*(run.units() for run in runs), strict=True)]
     kernel = dump.hlo.is_kernel(slowest.name)
@@ -137,8 +145,8 @@ def _op_time(
         hlo=dump.hlo.short(slowest.name),
         bundles=len(slowest.executable.program.bundles) if slowest.executable else 0,
         needed_bytes=dump.hlo.bytes_in_hbm(slowest.name) * slowest.calls,
-        regions=regions_of(slowest),
-        copies=copies_of(slowest),
+        regions=regions_of(slowest) if kernel or detailed else (),
+        copies=copies_of(slowest) if kernel or detailed else (),
         lines=lines_of(slowest) if kernel else (),
         buffers=vmem.of(slowest.name, dump.equal.get(slowest.name, "")) if kernel else (),
         trace=slowest.activity.recorder.events() if kernel else (),

@@ -48,7 +48,7 @@ def marks(source: str, evaluation: Evaluation | None, prepared: Prepared | None)
     if evaluation is None or evaluation.program is None or prepared is None:
         return {}
     figures = BuiltinProfiler().diagnose(prepared.info, evaluation.program, prepared.target).figures
-    known = _by_cycles(evaluation.program)
+    known = marks_by_cycles(evaluation.program)
     inside, sums = _kernel_lines(source)
     found: dict[int, Mark] = {}
     calls_at = calls_by_line(source)
@@ -65,7 +65,7 @@ def marks(source: str, evaluation: Evaluation | None, prepared: Prepared | None)
     return dict(sorted((found | known).items()))
 
 
-def _by_cycles(program: ProgramTime) -> dict[int, Mark]:
+def marks_by_cycles(program: ProgramTime) -> dict[int, Mark]:
     """Marks of the lines that the compiler named, over all kernels of the program."""
     kernels = [op for op in program.ops if op.kind == "kernel"]
     cycles = sum(op.cycles for op in kernels)
