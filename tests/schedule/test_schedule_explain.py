@@ -3,10 +3,12 @@
 import tarfile
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from maxkernel.schedule import digest, simulate
 from maxkernel.schedule.constants import clock_of
+from maxkernel.schedule.explain import Finding, bottleneck
 from maxkernel.schedule.units import unit_use
 from maxkernel.targets import TARGETS
 from maxkernel.types import CopyTime, OpTime, ProgramTime
@@ -82,6 +84,30 @@ def test_units_spills_and_latency_are_told_apart() -> None:
     assert "limited by the matrix units, 92 % busy" in matmul and "saves at most 0 %" in matmul
     assert "VMEM stores, 95 % busy" in stores and "register spills" in stores
     assert "independent work" in latency
+
+
+def test_the_bottleneck_is_what_could_save_most() -> None:
+    """A full memory in the slowest op; a copy outside; two ops that hand an array through HBM."""
+    clock = clock_of(TARGETS["v6e"])
+    moved = 0.98 * clock.bandwidth * 1e6 / clock.hz
+    full = OpTime("k.1", "kernel", 1, 1e6 / clock.hz, 1e6, 9e5, moved, needed_bytes=moved)
+    copy = OpTime("copy.7", "xla", 1, 2e5 / clock.hz, 2e5, 1e5, hlo="%copy.7 = copy(%x)")
+    tiny = OpTime("reshape.1", "xla", 1, 1e3 / clock.hz, 1e3, 0.0)
+    found = [limit_of_program(full), limit_of_program(full, copy), limit_of_program(full, tiny)]
+    assert "k.1" in found[0].sentence and found[0].gain == pytest.approx(0.02)
+    assert "copy.7 (copy)" in found[1].sentence and found[1].gain == pytest.approx(1 / 6)
+    assert "k.1" in found[2].sentence, "what cannot save anything is not the bottleneck"
+    fusions = [msgspec.structs.replace(full, name=f"fusion.{n}", kind="xla") for n in (1, 2)]
+    passes = limit_of_program(*fusions, needed=moved)
+    assert "one pass" in passes.sentence and passes.gain == pytest.approx(0.49)
+    capped = limit_of_program(*fusions, needed=moved, bound=0.8 * 2e6 / clock.hz)
+    assert capped.gain == pytest.approx(0.2)
+
+
+def limit_of_program(*ops: OpTime, needed: float = 0.0, bound: float = 0.0) -> Finding:
+    cycles = sum(op.cycles for op in ops)
+    clock = clock_of(TARGETS["v6e"])
+    return bottleneck(ProgramTime("v6e", cycles / clock.hz, cycles, ops, clock.hz), bound, needed)
 
 
 def test_unit_use_is_a_share_of_slots() -> None:

@@ -68,8 +68,12 @@ def run_profile(
         if subject.program is None:
             return no_profile(subject, flags.as_json)
     bound = prepared.bound.time.seconds
-    views = [profile_view(subject.name, subject.program, bound, subject.source)
-             for subject in subjects if subject.program]  # fmt: skip
+    needed = prepared.info.io_bytes
+    views = [
+        profile_view(subject.name, subject.program, bound, subject.source, needed)
+        for subject in subjects
+        if subject.program
+    ]
     if html is not None:
         _write(Path(html), _page(prepared, subjects, views))
     if flags.as_json:

@@ -24,11 +24,13 @@ _SMALL = 2**16
 """Bytes below which it does not matter how often an array is read; tiles are padded."""
 
 
-def digest(program: ProgramTime, bound: float = 0.0, source: str = "") -> list[str]:
+def digest(
+    program: ProgramTime, bound: float = 0.0, source: str = "", needed: float = 0.0
+) -> list[str]:
     """Totals, the bottleneck, ops, and regions, copies and source lines of the slowest kernels.
 
-    `bound` is the task's roofline in seconds; `source` the kernel's text, of which hot lines are
-    shown.
+    `bound` is the task's roofline in seconds, `needed` the bytes that it has to move; `source` the
+    kernel's text, of which hot lines are shown.
     """
     error = 100 * expected_error(program)
     lines = [
@@ -40,7 +42,7 @@ def digest(program: ProgramTime, bound: float = 0.0, source: str = "") -> list[s
     ops = [op for op in sorted(program.ops, key=lambda op: -op.cycles) if op.cycles > 0]
     if not ops:
         return lines
-    found = bottleneck(program, bound)
+    found = bottleneck(program, bound, needed)
     times = f" ({1 / (1 - found.gain):.2f}x)" if 0.005 < found.gain < 1 else ""
     lines += _wrapped(
         f"bottleneck: {found.sentence} Removing this limit saves at most {100 * found.gain:.0f} % "
@@ -84,7 +86,8 @@ def _outside(program: ProgramTime) -> list[str]:
     if not ops:
         return []
     share = sum(op.cycles for op in ops) / program.cycles
-    lines = [f"outside the kernels: {len(ops)} XLA ops, {percent(share)} of the time"]
+    count = f"{len(ops)} XLA op" + ("s" if len(ops) > 1 else "")
+    lines = [f"outside the kernels: {count}, {percent(share)} of the time"]
     for op in [op for op in ops if op.cycles > _LEAST * program.cycles][:_OUTSIDE]:
         moved = size_words(op.read_bytes + op.write_bytes)
         part = percent(op.cycles / program.cycles)

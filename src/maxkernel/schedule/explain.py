@@ -23,6 +23,10 @@ _SPILLING = 0.3
 """Share of loads and stores from which register spills limit a program without a busy unit."""
 _CONTROL = 0.3
 """Share of working cycles that only steer from which blocks count as too small."""
+_WORTH = 0.02
+"""Share of the time below which removing a limit is not worth telling."""
+_TWICE = 1.2
+"""Bytes moved per byte needed from which a program passes too much through HBM."""
 _FULL_MXU = 0.85
 """Use of the matrix units that well-tuned products reach."""
 _LIMITS: dict[str, Limit] = {
@@ -46,22 +50,26 @@ class Finding(msgspec.Struct, frozen=True):
     op: str = ""
 
 
-def bottleneck(program: ProgramTime, bound: float = 0.0) -> Finding:
-    """What costs a program most that could be saved; `bound` is the roofline in seconds.
+def bottleneck(program: ProgramTime, bound: float = 0.0, needed: float = 0.0) -> Finding:
+    """What costs a program most that could be saved.
 
-    Gains are shares of the whole program, and never promise more than the roofline allows.
+    `bound` is the task's roofline in seconds, `needed` the bytes that it has to move. Gains are
+    shares of the whole program, and never promise more than the roofline allows. Where no limit is
+    worth removing, the slowest op's is told.
     """
     ops = [op for op in sorted(program.ops, key=lambda op: -op.cycles) if op.cycles > 0]
     if not ops:
         return Finding("nothing runs", 0.0)
     most = max(0.0, 1 - bound / program.seconds) if bound else 1.0
     found = [_of_op(op, program, most) for op in ops[:_OPS] if op.kind != "glue"]
+    if not found:
+        return Finding("only the program's own overhead takes time.", 0.0, "overhead", ops[0].name)
     outside = outside_ops(program)
     if outside:
         found.append(_outside(outside, program, most))
-    if not found:
-        return Finding("only the program's own overhead takes time", 0.0, "overhead", ops[0].name)
-    return max(found, key=lambda finding: finding.gain)
+    found += _passes(program, needed, most)
+    best = max(found, key=lambda finding: finding.gain)
+    return best if best.gain >= _WORTH else found[0]
 
 
 def outside_ops(program: ProgramTime) -> list[OpTime]:
@@ -126,6 +134,23 @@ def _outside(ops: list[OpTime], program: ProgramTime, most: float) -> Finding:
         "arrays as they lie (index maps, partial blocks) and do the arithmetic in the kernel."
     )
     return Finding(sentence, min(most, share), "overhead", ops[0].name)
+
+
+def _passes(program: ProgramTime, needed: float, most: float) -> list[Finding]:
+    """Where several ops hand each other arrays through HBM: what one pass could save."""
+    ops = [op for op in program.ops if op.kind != "glue" and op.cycles > 0.05 * program.cycles]
+    moved = sum(op.read_bytes + op.write_bytes for op in program.ops)
+    waited = sum(op.stall_cycles for op in program.ops) / program.cycles
+    clock = clock_named(program.target)
+    if len(ops) < 2 or not clock or not needed or moved < _TWICE * needed or waited < _WAITING:
+        return []
+    sentence = (
+        f"it waits for copies {100 * waited:.0f} % of the time: its {len(ops)} ops move "
+        f"{size_words(moved)} through HBM where the task needs {size_words(needed)}; one kernel "
+        "that does it in one pass moves less."
+    )
+    gain = min(most, waited, (moved - needed) / clock.bandwidth / program.seconds)
+    return [Finding(sentence, gain, "hbm", ops[0].name)]
 
 
 def what_it_does(op: OpTime) -> str:

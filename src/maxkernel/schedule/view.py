@@ -119,9 +119,12 @@ class Roof(msgspec.Struct, frozen=True):
 
 
 def profile_view(
-    name: str, program: ProgramTime, bound: float = 0.0, source: str = ""
+    name: str, program: ProgramTime, bound: float = 0.0, source: str = "", needed: float = 0.0
 ) -> ProfileView:
-    """The profile of a program; `bound` is its task's roofline in seconds."""
+    """The profile of a program.
+
+    `bound` is its task's roofline in seconds, `needed` the bytes that the task has to move.
+    """
     cycles = max(program.cycles, 1.0)
     ops = sorted(program.ops, key=lambda op: -op.cycles)
     return ProfileView(
@@ -133,7 +136,7 @@ def profile_view(
         cycles=program.cycles,
         clock_hz=program.clock_hz,
         bound_seconds=bound,
-        bottleneck=bottleneck(program, bound),
+        bottleneck=bottleneck(program, bound, needed),
         outside=sum(op.cycles for op in outside_ops(program)) / cycles,
         moved_bytes=_moved(program),
         vmem_bytes=program.vmem_bytes,
@@ -142,7 +145,7 @@ def profile_view(
         assumptions=program.assumptions,
         unknown=program.unknown,
         compiler=program.compiler,
-        digest=tuple(digest(program, bound, source)),
+        digest=tuple(digest(program, bound, source, needed)),
     )
 
 

@@ -18,7 +18,7 @@ class BuiltinProfiler:
         if not program.ops:
             return Diagnosis("unknown", "the program has no operations")
         op = max(program.ops, key=lambda o: o.seconds)
-        found = bottleneck(program)
+        found = bottleneck(program, needed=info.io_bytes)
         figures = {
             "share": op.seconds / program.seconds if program.seconds else 0.0,
             "dma_stall": op.stall_cycles / op.cycles if op.cycles else 0.0,

@@ -170,8 +170,9 @@ def _profile(desk: Desk) -> Ended:
     after = _replace(focus, profiled=True)
     text = diagnosis.text
     if evaluation.program is not None:
-        bound = desk.context.prepared.bound.time.seconds
-        lines = digest(evaluation.program, bound, desk.design().source)
+        prepared = desk.context.prepared
+        bound, needed = prepared.bound.time.seconds, prepared.info.io_bytes
+        lines = digest(evaluation.program, bound, desk.design().source, needed)
         text = "\n".join((text, "", *lines))
     return Ended(proposal=desk.proposal, text=text, focus=after, outcomes=outcomes)
 
