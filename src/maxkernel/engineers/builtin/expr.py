@@ -19,7 +19,7 @@ from maxkernel.engineers.builtin.text import Names, number
 _INLINE = 60
 """Longest expression that is written inside another one."""
 _ATOM, _UNARY, _PRODUCT, _SUM, _COMPARE = 100, 30, 20, 10, 5
-_BINARY = {
+BINARY = {
     "add": ("+", _SUM),
     "sub": ("-", _SUM),
     "mul": ("*", _PRODUCT),
@@ -34,7 +34,7 @@ _BINARY = {
     "gt": (">", _COMPARE),
     "ge": (">=", _COMPARE),
 }
-_CALLS = {
+CALLS = {
     "max": "jnp.maximum",
     "min": "jnp.minimum",
     "where": "jnp.where",
@@ -138,7 +138,7 @@ class Scope:
         return True
 
     def _apply(self, t: Term, args: list[Code]) -> Code:
-        if t.op in _BINARY:
+        if t.op in BINARY:
             return self._binary(t, args)
         texts = [a.text for a in args]
         if t.op in REDUCTIONS:
@@ -151,8 +151,8 @@ class Scope:
             return Code(f"~{args[0].at(_UNARY + 1)}", _UNARY)
         if t.op in ("to_float", "convert"):
             return self._convert(t, args[0])
-        if t.op in _CALLS:
-            return Code(f"{_CALLS[t.op]}({', '.join(texts)})")
+        if t.op in CALLS:
+            return Code(f"{CALLS[t.op]}({', '.join(texts)})")
         helper = helpers.use(t, texts)
         if helper is None:
             raise Unsupported(f"kernels have no `{t.op}`")
@@ -160,7 +160,7 @@ class Scope:
         return Code(helper[1])
 
     def _binary(self, t: Term, args: list[Code]) -> Code:
-        sign, level = _BINARY[t.op]
+        sign, level = BINARY[t.op]
         if t.op == "div" and t.kind == "int":
             raise Unsupported("whole-number division")
         left, right = args

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from maxkernel.engineers.builtin import attention, matmul, paged, rowwise
+from maxkernel.engineers.builtin import attention, grouped, matmul, paged, rowwise
 from maxkernel.engineers.builtin.terms import Program
 from maxkernel.targets import Target
 from maxkernel.types import Plan, TaskInfo
@@ -35,4 +35,7 @@ FAMILIES = (
     Family("matmul", matmul.plans, matmul.implement),
     Family("attention", attention.plans, attention.implement),
 )
-GRAPH_FAMILIES = (GraphFamily("paged", paged.plans, paged.implement),)
+GRAPH_FAMILIES = (
+    GraphFamily("paged", paged.plans, paged.implement),
+    GraphFamily("grouped", grouped.plans, grouped.implement),
+)

@@ -1,0 +1,165 @@
+"""Functions of a grouped kernel: the list of visits, one tile of one group, and the call."""
+
+from __future__ import annotations
+
+from maxkernel.engineers.builtin.axes import Dim, Unsupported
+from maxkernel.engineers.builtin.chunks import loaded
+from maxkernel.engineers.builtin.expr import Code, Scope
+from maxkernel.engineers.builtin.grouped.match import Stage
+from maxkernel.engineers.builtin.module import Module
+from maxkernel.engineers.builtin.text import Names, call, doc, sequence
+
+WORK_LIST = '''def work_list(group_sizes, rows, block_rows):
+    """Ends of the groups, and group and tile of every visit, in the order of rows.
+
+    A tile that several groups share is visited once for each. The rows behind the last group are
+    a group of their own. Visits that are left over repeat the last tile for no group.
+    """
+    tiles = pl.cdiv(rows, block_rows)
+    ends = jnp.append(jnp.cumsum(group_sizes), rows)
+    ends = jnp.minimum(ends, rows).astype(jnp.int32)
+    starts = jnp.concatenate([jnp.zeros(1, jnp.int32), ends[:-1]])
+    first = starts // block_rows
+    visits = jnp.where(ends > starts, (ends - 1) // block_rows - first + 1, 0)
+    last = jnp.cumsum(visits)
+    visit = jnp.arange(tiles + group_sizes.shape[0], dtype=jnp.int32)
+    group = jnp.sum(last <= visit[:, None], axis=1).astype(jnp.int32)
+    known = jnp.minimum(group, ends.shape[0] - 1)
+    tile = first[known] + visit - (last - visits)[known]
+    return ends, group, jnp.minimum(tile, tiles - 1).astype(jnp.int32)
+'''
+OWN_ROWS = '''def own_rows(ends_ref, group, tile, shape):
+    """Which elements of a tile lie in rows of the group."""
+    known = jnp.minimum(group, ends_ref.shape[0] - 1)
+    start = jnp.where(known > 0, ends_ref[jnp.maximum(known - 1, 0)], 0)
+    row = tile * shape[0] + jax.lax.broadcasted_iota(jnp.int32, shape, 0)
+    return (row >= start) & (row < ends_ref[known])
+'''
+_TAKEN = "visit group tile groups mine rows ends_ref group_ref tile_ref rows_ref out_ref".split()
+
+
+def stage_names(count: int, stage: int) -> tuple[str, str]:
+    """Names of the body and of the function that calls it."""
+    end = f"_{stage + 1}" if count > 1 else ""
+    return f"body{end}", f"multiply{end}"
+
+
+def body(stage: Stage, name: str, module: Module) -> str:
+    """Source of one stage's body."""
+    e = stage.epilogue
+    names = Names(_TAKEN)
+    weights = [f"{names.new(n)}_ref" for n in _labels(stage)]
+    extras = {x.term: f"{names.new(f'extra_{i + 1}')}_ref" for i, x in enumerate(e.extras)}
+    refs = ["ends_ref", "group_ref", "tile_ref", "rows_ref", *weights, *extras.values(), "out_ref"]
+
+    def load(term: int) -> Code:
+        return loaded(f"{extras[term]}[...]", e.program.input(term).dtype)
+
+    def refuse(_: Dim) -> Code:
+        raise Unsupported("what follows the products depends on positions")
+
+    rows, cols = e.program.input(e.products[0]).dims
+    scope = Scope(
+        program=e.program, rows=frozenset(rows), cols=cols, load=load, iota=refuse, size=refuse,
+        names=names, helpers=module.helpers, constants=module.constants,
+    )  # fmt: skip
+    lines: list[str] = []
+    for term, weight in zip(e.products, weights, strict=True):
+        label = names.new(weight[:-4].replace("weights", "product"))
+        dot = ["rows", f"{weight}[0]", "preferred_element_type=jnp.float32"]
+        lines.append(call("jnp.dot", dot, 8, f"{label} = ").lstrip())
+        scope.known[term] = Code(label)
+    (value,) = scope.write([e.root])
+    lines += scope.lines
+    if not value.text.isidentifier():
+        result = names.new("result")
+        lines.append(f"{result} = {value.text}")
+        value = Code(result)
+    stored = f"{value.text}.astype(out_ref.dtype)"
+    return "\n".join(
+        [
+            call(name, refs, 0, "def ", ":"),
+            doc("One tile of rows for one group; only the group's own rows are written.", 4),
+            "    visit = pl.program_id(1)",
+            "    group, tile = group_ref[visit], tile_ref[visit]",
+            "    groups = ends_ref.shape[0] - 1",
+            "    mine = own_rows(ends_ref, group, tile, out_ref.shape)",
+            "",
+            "    @pl.when(group < groups)",
+            "    def _product():",
+            "        rows = rows_ref[...]",
+            *(f"        {line}" for line in lines),
+            f"        out_ref[...] = jnp.where(mine, {stored}, out_ref[...])",
+            "",
+            "    @pl.when(group == groups)",
+            "    def _no_group():",
+            "        out_ref[...] = jnp.where(mine, 0, out_ref[...])",
+        ]
+    )
+
+
+def multiply(stage: Stage, name: str, body_name: str) -> str:
+    """Source of the function that calls the kernel of one stage."""
+    weights = _labels(stage)
+    extras = [f"extra_{i + 1}" for i in range(len(stage.epilogue.extras))]
+    places = {
+        "full": ("(block_rows, columns)", "own_tile"),
+        "row": ("(block_rows, 1)", "own_rows_only"),
+        "col": ("(1, columns)", "own_columns"),
+    }
+    roles = [x.role for x in stage.epilogue.extras]
+    specs = ["pl.BlockSpec((block_rows, rows.shape[1]), own_rows_only)"]
+    specs += ["pl.BlockSpec((1, rows.shape[1], columns), own_weights)"] * len(weights)
+    specs += [f"pl.BlockSpec({places[role][0]}, {places[role][1]})" for role in roles]
+    grid = [
+        "num_scalar_prefetch=3",
+        "grid=(pl.cdiv(width, columns), visits[1].shape[0])",
+        sequence(specs, 12, "in_specs="),
+        "out_specs=pl.BlockSpec((block_rows, columns), own_tile)",
+    ]
+    compiler = [
+        'dimension_semantics=("parallel", "arbitrary")',
+        "vmem_limit_bytes=VMEM_LIMIT_BYTES",
+    ]
+    parts = [
+        body_name,
+        call("pltpu.PrefetchScalarGridSpec", grid, 8, "grid_spec="),
+        f"out_shape=jax.ShapeDtypeStruct(shape, jnp.{stage.epilogue.dtype})",
+        call("pltpu.CompilerParams", compiler, 8, "compiler_params="),
+    ]
+    passed = ", ".join(["*visits", "rows", *weights, *extras])
+    signature = ["visits", "rows", *weights, *extras, "block_rows", "block_columns"]
+    what = "The product" if len(weights) == 1 else "The products"
+    lines = [
+        call(name, signature, 0, "def ", ":"),
+        doc(f"{what} of each row with its group's weights. Weights stay for all of a group.", 4),
+        f"    groups, _, width = {weights[0]}.shape",
+        "    shape = (rows.shape[0], width)",
+        "    block_rows = min(block_rows, rows.shape[0])",
+        "    columns = min(block_columns, width)",
+        *_maps({"own_tile", "own_rows_only", "own_weights", *(places[r][1] for r in roles)}),
+        call("pl.pallas_call", parts, 4, "return ") + f"({passed})",
+    ]
+    return "\n".join(lines)
+
+
+def _labels(stage: Stage) -> list[str]:
+    count = len(stage.weights)
+    return ["weights"] if count == 1 else [f"weights_{i + 1}" for i in range(count)]
+
+
+_MAPS = {
+    "own_rows_only": "tile[v], 0",
+    "own_weights": "jnp.minimum(group[v], groups - 1), 0, j",
+    "own_columns": "0, j",
+    "own_tile": "tile[v], j",
+}
+
+
+def _maps(used: set[str]) -> list[str]:
+    """Functions from a step of the grid to a block's index."""
+    lines: list[str] = [""]
+    for name, index in _MAPS.items():
+        if name in used:
+            lines += [f"    def {name}(j, v, ends, group, tile):", f"        return {index}", ""]
+    return lines

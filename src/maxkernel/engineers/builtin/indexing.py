@@ -1,0 +1,114 @@
+"""Operations that pick or order elements, and products, as jnp code for `xla.Writer`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from maxkernel.engineers.builtin.axes import Unsupported
+from maxkernel.engineers.builtin.cuts import unwrapped_index
+from maxkernel.engineers.builtin.expr import Code
+from maxkernel.types import Node
+
+if TYPE_CHECKING:
+    from maxkernel.engineers.builtin.xla import Writer
+
+
+def iota(w: Writer, node: Node, value: int) -> Code:
+    """An index along one dimension."""
+    dims = w.sizes.dims[value]
+    place = int(node.params["dimension"])
+    dtype = w.graph.values[value].dtype
+    if any(d for i, d in enumerate(dims) if i != place):
+        w.thin.add(value)
+    size = w.sizes.text(dims[place])
+    text = f"jnp.arange({size})" if dtype == "int32" else f"jnp.arange({size}, dtype=jnp.{dtype})"
+    behind = len(dims) - 1 - place
+    index = ", ".join([":", *["None"] * behind])
+    return Code(f"{text}[{index}]" if behind else text)
+
+
+def sort(w: Writer, node: Node, value: int) -> Code:
+    """A sorted array, or the order that sorts it; raises Unsupported for other forms."""
+    keys = node.inputs[0]
+    axis = int(node.params["dimension"])
+    if int(node.params.get("num_keys", 1)) != 1:
+        raise Unsupported("a sort by several keys")
+    if value == node.outputs[0]:
+        return Code(f"jnp.sort({w.full(keys).text}, axis={axis})")
+    position = node.outputs.index(value)
+    made = w.made.get(node.inputs[position])
+    if made is None or made.op != "iota" or int(made.params["dimension"]) != axis:
+        raise Unsupported("a sort that carries another array along")
+    rank = len(w.graph.values[keys].shape)
+    where = "" if rank == 1 else f", axis={axis}"
+    return Code(f"jnp.argsort({w.full(keys).text}{where})")
+
+
+def top_k(w: Writer, node: Node, value: int) -> Code:
+    """The largest elements along the last dimension, or where they are."""
+    source = node.inputs[0]
+    rank = len(w.graph.values[source].shape)
+    if int(node.params.get("axis", rank - 1)) != rank - 1:
+        raise Unsupported("the largest elements along another dimension than the last")
+    operand = w.full(source).text
+    count = w.sizes.integer(int(node.params["k"]))
+    names = [w.names.new("best"), w.names.new("picks")]
+    w.lines.append(f"{', '.join(names)} = jax.lax.top_k({operand}, {count})")
+    w.known.update(zip(node.outputs, names, strict=True))
+    return Code(w.known[value])
+
+
+def gather(w: Writer, node: Node) -> Code:
+    """Whole rows by an index, or one element per row and index; else raises Unsupported."""
+    operand, indices = node.inputs
+    numbers: dict[str, Any] = node.params["dimension_numbers"]
+    shape = w.graph.values[operand].shape
+    axes = [int(i) for i in numbers["start_index_map"]]
+    batch = [int(i) for i in numbers["operand_batching_dims"]]
+    collapsed = [int(i) for i in numbers["collapsed_slice_dims"]]
+    sizes = [int(n) for n in node.params["slice_sizes"]]
+    index = unwrapped_index(w.graph, w.made, indices)
+    picked = tuple(w.graph.values[indices].shape[:-1])
+    if tuple(w.graph.values[index].shape) != picked or collapsed != axes:
+        raise Unsupported("a `gather` of another form")
+    rank = len(shape)
+    offsets = [int(i) for i in numbers["offset_dims"]]
+    rows = axes == [0] and not batch and sizes[1:] == list(shape[1:])
+    if rows and offsets == list(range(len(picked), len(picked) + rank - 1)):
+        return Code(f"{w.full(operand).at(100)}[{w.full(index).text}]")
+    if axes == [rank - 1] and batch == list(range(rank - 1)) and not offsets:
+        parts = f"{w.full(operand).text}, {w.full(index).text}"
+        return Code(f"jnp.take_along_axis({parts}, axis={rank - 1})")
+    raise Unsupported("a `gather` of another form")
+
+
+def dot(w: Writer, node: Node, value: int) -> Code:
+    """A matrix product; raises Unsupported for other forms."""
+    numbers: Any = node.params["dimension_numbers"]
+    (left, right), (left_batch, _) = numbers
+    lhs, rhs = (w.full(v) for v in node.inputs)
+    rank = len(w.graph.values[node.inputs[0]].shape)
+    dtype = w.graph.values[value].dtype
+    end = f"preferred_element_type=jnp.{dtype}"
+    precision = str(node.params.get("precision") or "")
+    if "HIGH" in precision.upper():
+        raise Unsupported("a product of high precision beside the kernels")
+    if (list(left), list(right), list(left_batch)) == ([rank - 1], [0], []):
+        return Code(f"jnp.dot({lhs.text}, {rhs.text}, {end})")
+    dims = tuple(tuple(tuple(int(i) for i in y) for y in x) for x in numbers)
+    return Code(f"jax.lax.dot_general({lhs.text}, {rhs.text}, {dims}, {end})")
+
+
+def slice_of(w: Writer, node: Node) -> Code:
+    """Part of an array."""
+    (source,) = node.inputs
+    shape = w.graph.values[source].shape
+    starts = [int(i) for i in node.params["start_indices"]]
+    limits = [int(i) for i in node.params["limit_indices"]]
+    strides = [int(i) for i in node.params.get("strides") or [1] * len(shape)]
+    parts: list[str] = []
+    for n, start, limit, stride in zip(shape, starts, limits, strides, strict=True):
+        end = "" if limit == n else str(limit - n) if limit > n // 2 else str(limit)
+        step = f":{stride}" if stride != 1 else ""
+        parts.append(f"{start or ''}:{end}{step}")
+    return Code(f"{w.full(source).at(100)}[{', '.join(parts)}]")

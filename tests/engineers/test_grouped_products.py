@@ -1,0 +1,108 @@
+"""What the grouped family emits equals the reference at ragged sizes, and it knows grouped products
+however what stands around them is written."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from compiling import compile_for
+from graphs import task_info
+from jax import lax
+from kernels import TEAM, load
+
+from maxkernel.engineers.builtin.axes import Unsupported
+from maxkernel.engineers.builtin.grouped.match import match
+from maxkernel.targets import get_target
+
+BF16, F32, I32 = "bfloat16", "float32", "int32"
+ROWS, K, N, GROUPS = 77, 64, 200, 6
+SIZES = jnp.array([0, 1, 40, 0, 23, 5], I32)
+
+
+def grouped(lhs, rhs, sizes):
+    y = lax.ragged_dot(lhs, rhs, sizes, preferred_element_type=jnp.float32)
+    used = jnp.arange(lhs.shape[0]) < jnp.sum(sizes)
+    return jnp.where(used[:, None], y, 0).astype(lhs.dtype)
+
+
+def grouped_again(a, counts, b):
+    """`grouped` under other names, the unused rows selected the other way round."""
+    y = lax.ragged_dot(a, b, counts)
+    return lax.select(
+        jnp.broadcast_to(jnp.sum(counts) <= jnp.arange(a.shape[0])[:, None], y.shape),
+        jnp.zeros_like(y),
+        y,
+    )
+
+
+def experts(x, weights, sizes, gate, up, down):
+    h = lax.ragged_dot(x, up, sizes) * jax.nn.silu(lax.ragged_dot(x, gate, sizes))
+    return lax.ragged_dot(h, down, sizes) * weights[:, None].astype(x.dtype)
+
+
+def routed(x, router, gate, up, down):
+    best, chosen = lax.top_k(jnp.dot(x, router, preferred_element_type=jnp.float32), 2)
+    weights, chosen = jax.nn.softmax(best, axis=-1), chosen.reshape(-1)
+    order = jnp.argsort(chosen)
+    sizes = jnp.sum(jax.nn.one_hot(chosen, gate.shape[0], dtype=jnp.int32), axis=0)
+    rows = x[order // 2]
+    h = jax.nn.silu(lax.ragged_dot(rows, gate, sizes)) * lax.ragged_dot(rows, up, sizes)
+    z = lax.ragged_dot(h, down, sizes)[jnp.argsort(order)].reshape(*weights.shape, -1)
+    return jnp.sum(weights[..., None] * z, axis=1).astype(x.dtype)
+
+
+LHS, RHS, COUNTS = ((ROWS, K), BF16), ((GROUPS, K, N), BF16), ((GROUPS,), I32)
+DOWN = ((GROUPS, N, K), BF16)
+CASES = [
+    (grouped, (LHS, RHS, COUNTS), {"block_rows": 16, "block_columns": 128}),
+    (grouped, (((ROWS, K), F32), ((GROUPS, K, N), F32), COUNTS), {"block_rows": 128}),
+    (grouped_again, (LHS, COUNTS, RHS), {"block_rows": 32}),
+    (experts, (LHS, ((ROWS,), F32), COUNTS, RHS, RHS, DOWN), {"block_rows": 16}),
+    (routed, (LHS, ((K, GROUPS), BF16), RHS, RHS, DOWN), {"block_rows": 32}),
+]
+
+
+def emitted(reference, specs):
+    info, chip = task_info(reference, *specs), get_target("v6e")
+    (plan,) = [p for p in TEAM.planner.plan(info, chip, ()) if p.family == "grouped"]
+    return TEAM.implementer.implement(info, plan, chip)
+
+
+def draw(specs):
+    rng = np.random.default_rng(1)
+    return [
+        SIZES if spec == COUNTS else jnp.asarray(rng.standard_normal(spec[0]) * 0.5, spec[1])
+        for spec in specs
+    ]
+
+
+@pytest.mark.parametrize(("reference", "specs", "tunables"), CASES)
+def test_equal_at_ragged_sizes(reference, specs, tunables):
+    inputs = draw(specs)
+    source = emitted(reference, specs)
+    wanted = np.asarray(jax.jit(reference)(*inputs), np.float32)
+    found = np.asarray(load(source)(*inputs, **tunables), np.float32)
+    tolerance = 0.02 * float(np.sqrt(np.mean(wanted**2)))
+    np.testing.assert_allclose(found, wanted, atol=2 * tolerance, rtol=2e-2)
+
+
+def test_products_of_the_same_rows_are_one_kernel():
+    (first, second) = match(task_info(experts, *CASES[3][1]))
+    assert (len(first.weights), len(second.weights)) == (2, 1)
+    assert [x.role for x in second.epilogue.extras] == ["row"]
+    (alone,) = match(task_info(grouped, *CASES[0][1]))
+    assert alone.epilogue.plain and not alone.epilogue.extras
+
+
+def test_the_tpu_compiler_accepts_odd_sizes():
+    compile_for(emitted(experts, CASES[3][1]), CASES[3][1], "v6e")
+
+
+def test_groups_along_the_contraction_are_refused():
+    def gradient(x, y, sizes):
+        numbers = lax.RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), (0,), ())
+        return lax.ragged_dot_general(x, y, sizes, numbers)
+
+    specs = (((ROWS, K), BF16), ((ROWS, N), BF16), COUNTS)
+    with pytest.raises(Unsupported, match="other dimensions"):
+        match(task_info(gradient, *specs))
