@@ -7,6 +7,7 @@ import textwrap
 from maxkernel.schedule.expectation import expected_error
 from maxkernel.schedule.explain import bottleneck, outside_ops, what_it_does
 from maxkernel.schedule.units import op_use, registers_of, spill_share, unit_use
+from maxkernel.schedule.vmem import SPILLS
 from maxkernel.schedule.words import percent, size_words, time_words
 from maxkernel.types import CopyTime, LineTime, OpTime, ProgramTime, RegionTime
 
@@ -119,12 +120,16 @@ def _facts(op: OpTime, program: ProgramTime) -> str:
     parts = [f"{op.bundles} bundles"]
     vmem = sum(buffer.bytes for buffer in op.buffers)
     if vmem:
-        size = f" of {size_words(program.vmem_bytes)}" if program.vmem_bytes else ""
-        parts.append(f"VMEM {size_words(vmem)}{size}")
+        whole = f" of {size_words(program.vmem_bytes)}" if program.vmem_bytes else ""
+        parts.append(f"VMEM {size_words(vmem)}{whole}")
     live = max((region.live_registers for region in op.regions), default=0)
     parts.append(f"at most {live} of {registers_of(program.target)} vector registers live")
     spills = spill_share(op.units)
-    parts.append(f"{percent(spills)} of loads and stores are spills" if spills else "no spills")
+    room = sum(buffer.bytes for buffer in op.buffers if buffer.name == SPILLS)
+    size = f" ({size_words(room)})" if room else ""
+    parts.append(
+        f"{percent(spills)} of loads and stores are spills{size}" if spills else "no spills"
+    )
     return ", ".join(parts)
 
 

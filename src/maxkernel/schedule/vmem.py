@@ -21,6 +21,8 @@ _WINDOW = re.compile(
 )
 _LEVELS = re.compile(r"has (\d+) buffering levels")
 _NAME_LIMIT = 60
+SPILLS = "register spills"
+"""Name of the buffer that registers are saved to."""
 
 
 class VmemReport(msgspec.Struct, frozen=True):
@@ -71,6 +73,6 @@ def _buffer(item: dict[str, Any]) -> BufferUse:
         levels = _LEVELS.search(tag)
         name = f"{window[1]} {window[2]} {window[3] or ''}".strip()
         return BufferUse(name, size, int(levels[1]) if levels else 1)
-    spill = "spill" in tag
-    name = "register spills" if spill else f"{tag.split(',')[0]} {item.get('shape', '')}".strip()
+    spill = "spill" in tag.lower()
+    name = SPILLS if spill else f"{tag.split(',')[0]} {item.get('shape', '')}".strip()
     return BufferUse(name[:_NAME_LIMIT], size)
