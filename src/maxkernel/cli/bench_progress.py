@@ -40,7 +40,7 @@ class BenchLines:
     def __enter__(self) -> BenchLines:
         if self._console.is_terminal and not self._console.quiet:
             self._live = Live(
-                get_renderable=self._status,
+                get_renderable=self.status,
                 console=self._console,
                 refresh_per_second=2,
                 transient=True,
@@ -92,12 +92,13 @@ class BenchLines:
 
     def _tick(self) -> None:
         while not self._closed.wait(EVERY_SECONDS):
-            self._say(self._status().plain)
+            self._say(self.status().plain)
 
     def _say(self, text: str) -> None:
         self._console.print(Text(text), soft_wrap=True)
 
-    def _status(self) -> Text:
+    def status(self) -> Text:
+        """Elapsed time, what is done, where each running task is, an estimate of the rest."""
         with self._lock:
             running = [state.describe() for state in self._running.values()]
             done = f"{self._done}/{self._tasks} tasks, {self._faster} faster"

@@ -81,7 +81,7 @@ def run(
     """Exit status 0 when every task has a row, whatever the rows say."""
     wanted = [part for part in tasks.split(",") if part.strip()]
     chosen = [entry(suite, part).name for part in wanted] or list(names(suite))
-    method = _method(suite, edition, target, search, limits, chosen)
+    method = method_of(suite, edition, target, search, limits, chosen)
     _check(limits, output)
     quiet = output.flags.as_json
     with open_session(target, unsafe_no_sandbox=output.flags.unsafe) as session:
@@ -104,12 +104,13 @@ def run(
     return 0
 
 
-def _method(
+def method_of(
     suite: str, edition: str, target: str, search: Search, limits: Limits, chosen: list[str]
 ) -> Method:
+    """How the command's options have every task worked on. Raises UsageError for bad ones."""
     given = _kernels(search.kernels, chosen) if search.kernels else None
     graph = settings_of(search.mode, search.policy, search.seed)
-    team = [word for word in search.team if word != BUILTIN]
+    team = search.team
     models = llm.chosen({"default": team}, limits.models)[0] if given is None else Models()
     text = "".join(f"{k}\0{v}\0" for k, v in sorted((given or {}).items()))
     settings = Settings(

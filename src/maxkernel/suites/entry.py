@@ -44,6 +44,8 @@ class Entry(msgspec.Struct, frozen=True):
     """
     expert: str = ""
     """Our own kernel for the task, a file in `experts/`; empty where there is none."""
+    holes: dict[str, tuple[str, ...]] = {}
+    """By edition: programs that do not do the work and that lint finds to pass, by their names."""
     compile_seconds: dict[str, float] = {}
     """By edition: how long XLA may take over the reference, where the usual limit is too short."""
     seed: int = 0

@@ -1,0 +1,1 @@
+"""Sweeps over whole suites, too slow for the tests."""
