@@ -20,6 +20,7 @@ from maxkernel.engineers.llm.debugger import LlmDebugger
 from maxkernel.engineers.llm.explainer import LlmExplainer
 from maxkernel.engineers.llm.fixes import Fixes
 from maxkernel.engineers.llm.implementer import LlmImplementer
+from maxkernel.engineers.llm.mover import LlmMover
 from maxkernel.engineers.llm.office import Office
 from maxkernel.engineers.llm.planner import LlmPlanner
 from maxkernel.engineers.llm.profiler import LlmProfiler
@@ -30,8 +31,9 @@ from maxkernel.engineers.roles import NoAnswer
 from maxkernel.engineers.team import Team
 from maxkernel.judge import Judge, Prepared
 from maxkernel.knowledge import api_sheet, open_library
+from maxkernel.search.decision import MAX_PARTNERS
 from maxkernel.tasks import load_task
-from maxkernel.types import Candidate, Design, Evaluation, Failure, Outcome, Plan
+from maxkernel.types import Candidate, Design, Diagnosis, Evaluation, Failure, Outcome, Plan
 
 T = TypeVar("T")
 
@@ -48,6 +50,9 @@ CHARACTERS_PER_TOKEN = 3.6
 LONG_HISTORY = 200
 """Outcomes of a very long run."""
 PLAN = Plan("other", "keep rows resident", "fewer bytes", {"by": "model", "change": "fuse " * 60})
+
+
+DIAGNOSIS = Diagnosis("hbm", "it waits for copies " * 60)
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -106,6 +111,15 @@ def weigh(place: Office, evaluation: Evaluation, history: Sequence[Outcome]) -> 
         lambda: LlmPlanner(place).plan(info, target, tuple(history)),
         lambda: LlmImplementer(place).implement(info, PLAN, target),
         lambda: LlmDebugger(place).repair(info, PLAN, source, failure, target),
+        lambda: LlmMover(place).guided(
+            info,
+            place.archive.designs()[0],
+            evaluation,
+            DIAGNOSIS,
+            (Design(2, PLAN, source, "plan"),) * MAX_PARTNERS,
+            tuple(history),
+            target,
+        ),
         lambda: LlmTuner(place).extend(info, PLAN, {"block_rows": (256, 512)}, target),
         lambda: LlmTester(place).cases(info, target),
         lambda: LlmExplainer(place).explain(info, evaluation, target),

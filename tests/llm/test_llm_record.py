@@ -66,6 +66,21 @@ def test_a_replay_answers_byte_for_byte_without_a_network(server, wire, monkeypa
     assert [call.model for call in again] == [call.model for call in answered]
     assert desk.meter.spent.tokens == spent_by(answered).tokens
     assert recording.drift == 0
+    assert spent_by(answered).cost > 0 and all(call.cost for call in again)
+    assert desk.meter.spent.cost == spent_by(again).cost == 0
+    assert all(call.replayed for call in again) and "replayed, cost $" in readable(again[-1])
+
+
+def test_a_cost_limit_does_not_end_a_replay(server):
+    server.script(GOOD)
+    one = Asker(notation(server, "openai"))
+    assert [one.ask() for _ in range(3)] == [CODE] * 3
+    recording, again = Recording(one.calls), []
+    models = {"implementer": [parse_model(notation(server, "openai"))]}
+    meter = Meter(LlmBudget(max_cost=one.calls[0].cost))
+    desk = Desk(models, meter, again.append, recording, Patience())
+    assert [desk.ask(question("write a kernel", ())) for _ in range(3)] == [CODE] * 3
+    assert len(again) == 3 and meter.spent.requests == 3
 
 
 def test_a_replay_of_a_replay_is_the_same_file(server, tmp_path):

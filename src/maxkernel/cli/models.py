@@ -23,6 +23,9 @@ Implementer = Annotated[
     Names, typer.Option("--implementer", metavar="MODEL", help="Writes kernels.")
 ]
 Debugger = Annotated[Names, typer.Option("--debugger", metavar="MODEL", help="Repairs kernels.")]
+Mover = Annotated[
+    Names, typer.Option("--mover", metavar="MODEL", help="Says what to change (graph mode).")
+]
 Tuner = Annotated[Names, typer.Option("--tuner", metavar="MODEL", help="Adds constants to try.")]
 Profiler = Annotated[
     Names, typer.Option("--profiler", metavar="MODEL", help="Says what limits a kernel.")

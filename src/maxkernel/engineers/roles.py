@@ -113,6 +113,31 @@ class Mover(Protocol):
         ...
 
 
+@runtime_checkable
+class GuidedMover(Protocol):
+    """A mover that is dear to ask, so it is asked once per design, and told what happened so far.
+
+    Movers without this cost nothing and are asked about every design at once.
+    """
+
+    def guided(
+        self,
+        info: TaskInfo,
+        design: Design,
+        evaluation: Evaluation,
+        diagnosis: Diagnosis | None,
+        partners: tuple[Design, ...],
+        history: tuple[Outcome, ...],
+        target: Target,
+    ) -> tuple[list[Move], list[tuple[Design, Move]]]:
+        """Moves from this design, and moves that join it with one of `partners`, with that one.
+
+        `history` is what became of everything else, then of the design's own line, then people's
+        hints. Raises NoAnswer.
+        """
+        ...
+
+
 class Tester(Protocol):
     """Thinks of inputs on which a kernel could be wrong. Never the only oracle."""
 

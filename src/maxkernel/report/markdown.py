@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from maxkernel.report.model import RunReport, describe_confirmation, quote, quote_time
+from maxkernel.report.usage import ModelUse
 
 OUTCOMES = {
     "faster": "A Pallas kernel beats XLA beyond the clock's expected error.",
@@ -107,6 +108,12 @@ def _candidates(report: RunReport) -> str:
     return "## Every candidate\n\n" + _table(head, rows)
 
 
+def _cost(use: ModelUse) -> str:
+    if use.replayed == use.requests:
+        return "replayed, nothing spent"
+    return "price unknown" if use.cost is None else f"${use.cost:.4f}"
+
+
 def _models(report: RunReport) -> str:
     if not report.models:
         return ""
@@ -116,7 +123,7 @@ def _models(report: RunReport) -> str:
             ", ".join(use.roles),
             f"{use.requests}" + (f" ({use.failed} failed)" if use.failed else ""),
             ("about " if use.estimated else "") + f"{use.input_tokens} / {use.output_tokens}",
-            "price unknown" if use.cost is None else f"${use.cost:.4f}",
+            _cost(use),
         )
         for use in report.models
     ]

@@ -25,6 +25,8 @@ class ModelUse(msgspec.Struct, frozen=True):
     """Waited for answers, side by side or not."""
     estimated: bool = False
     """Some token counts are estimates: the provider gave none."""
+    replayed: int = 0
+    """Requests that a record answered; `cost` leaves them out."""
 
 
 def model_use(run: RunFile) -> tuple[ModelUse, ...]:
@@ -40,6 +42,7 @@ def describe_use(use: ModelUse) -> str:
     cost = "price unknown" if use.cost is None else f"${use.cost:.4f}"
     about = "about " if use.estimated else ""
     failed = f" ({use.failed} failed)" if use.failed else ""
+    failed += f" ({use.replayed} replayed, nothing spent on them)" if use.replayed else ""
     return (
         f"{use.model} ({', '.join(use.roles)}): {use.requests} requests{failed}, "
         f"{about}{use.input_tokens} tokens in and {use.output_tokens} out, {cost}, "
@@ -48,7 +51,8 @@ def describe_use(use: ModelUse) -> str:
 
 
 def _use(model: str, calls: list[Call]) -> ModelUse:
-    costs = [call.cost for call in calls if call.cost is not None]
+    asked = [call for call in calls if not call.replayed]
+    costs = [call.cost for call in asked if call.cost is not None]
     return ModelUse(
         model=model,
         roles=tuple(dict.fromkeys(call.role for call in calls)),
@@ -56,7 +60,8 @@ def _use(model: str, calls: list[Call]) -> ModelUse:
         failed=sum(bool(call.error) for call in calls),
         input_tokens=sum(call.input_tokens for call in calls),
         output_tokens=sum(call.output_tokens for call in calls),
-        cost=sum(costs) if len(costs) == len(calls) else None,
+        cost=sum(costs) if len(costs) == len(asked) else None,
         seconds=sum(call.seconds for call in calls),
         estimated=any(call.estimated for call in calls),
+        replayed=len(calls) - len(asked),
     )

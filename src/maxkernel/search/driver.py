@@ -12,6 +12,7 @@ from queue import Empty, SimpleQueue
 from random import Random
 from typing import Literal, Protocol, runtime_checkable
 
+from maxkernel.engineers.roles import GuidedMover
 from maxkernel.search.apply import apply, begin
 from maxkernel.search.artifacts import Artifacts
 from maxkernel.search.board import Board
@@ -113,8 +114,7 @@ class Driver:
                 self._artifacts.settle(evaluation.artifact)
         if job.kind == "repair":
             self._run.add_intent(self.board.graph[job.node].intent)
-        asks_planner = self._context.team.mover is None
-        self._inputs[job.number] = inputs_of(self.board, job, history=asks_planner)
+        self._inputs[job.number] = inputs_of(self.board, job, history=self._moves_are_dear)
 
     def _decide(self, number: int) -> Job:
         """The stored decision of that number, or a new one, stored."""
@@ -161,9 +161,15 @@ class Driver:
 
     def _free(self, options: list[Option]) -> Option | None:
         """Moves that a mover knows by itself cost nothing, so they are looked up at once."""
-        if self._context.team.mover is None:
+        if self._moves_are_dear:
             return None
         return next((o for o in options if o.kind == "moves"), None)
+
+    @property
+    def _moves_are_dear(self) -> bool:
+        """Somebody must be asked for them, and wants to know what happened so far."""
+        mover = self._context.team.mover
+        return mover is None or isinstance(mover, GuidedMover)
 
     def _favoured(self, number: int, options: list[Option], left: int) -> Option | None:
         """The policy's choice; every other decision goes to what people pinned."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from maxkernel.engineers.roles import GuidedMover
 from maxkernel.search.context import Context
 from maxkernel.types import Design, Diagnosis, Evaluation, Move, Outcome
 
@@ -26,6 +27,11 @@ def ask_for_moves(
         plans = context.team.planner.plan(prepared.info, prepared.target, history)
         return [Move(f"refine: {plan.strategy}", plan) for plan in plans[:MAX_MOVES]], []
     diagnosis = _diagnose(context, evaluation)
+    if isinstance(mover, GuidedMover):
+        moves, merges = mover.guided(
+            prepared.info, design, evaluation, diagnosis, partners, history, prepared.target
+        )
+        return moves[:MAX_MOVES], merges[:MAX_MOVES]
     moves = mover.moves(prepared.info, design, evaluation, diagnosis, prepared.target)
     merges = mover.merges(prepared.info, design, partners, prepared.target) if partners else []
     return moves[:MAX_MOVES], merges[:MAX_MOVES]

@@ -7,7 +7,13 @@ from pathlib import Path
 import msgspec
 
 from maxkernel.errors import UsageError
+from maxkernel.store.records import Event
 from maxkernel.store.runfile import FILE_NAME, RunFile
+
+FINISHED = "finished"
+"""Kind of the event that ends a run; a run that goes on afterwards may have several."""
+WITHDRAWN = "withdrawn"
+"""Kind of the event that takes the end back: the acceptance was undone."""
 
 
 class RunSummary(msgspec.Struct, frozen=True):
@@ -59,10 +65,19 @@ def find_run(root: Path, name: str) -> Path:
     raise UsageError(f"no run {name!r} in {root}; runs there: {known}")
 
 
+def ending(run: RunFile) -> Event | None:
+    """The event that ended a run and still counts; None while it has not ended."""
+    last = None
+    for event in run.events():
+        if event.kind in (FINISHED, WITHDRAWN):
+            last = event
+    return last if last is not None and last.kind == FINISHED else None
+
+
 def _summarise(run: RunFile) -> RunSummary:
     header = run.header
     times = [e.time.seconds for _, e in run.evaluations() if e.accepted and e.time]
-    finished = [event for event in run.events() if event.kind == "finished"]
+    finished = ending(run)
     state = "finished" if finished else "running" if run.driven() else "stopped"
     return RunSummary(
         run=header.run,
@@ -73,6 +88,6 @@ def _summarise(run: RunFile) -> RunSummary:
         state=state,
         evaluations=len(run.evaluations()),
         best_seconds=min(times, default=None),
-        outcome=str(finished[-1].body.get("outcome", "")) if finished else "",
+        outcome=str(finished.body.get("outcome", "")) if finished else "",
         digest=header.task.digest,
     )

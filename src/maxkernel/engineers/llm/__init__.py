@@ -25,6 +25,8 @@ from maxkernel.engineers.llm.models import check_model as check_model
 from maxkernel.engineers.llm.models import parse_model as parse_model
 from maxkernel.engineers.llm.models import price_of as price_of
 from maxkernel.engineers.llm.models import providers as providers
+from maxkernel.engineers.llm.question import Hear as Hear
+from maxkernel.engineers.llm.question import Words as Words
 from maxkernel.engineers.llm.reach import count_models as count_models
 from maxkernel.engineers.llm.robust import Patience as Patience
 from maxkernel.engineers.llm.staff import DEFAULT as DEFAULT

@@ -44,6 +44,8 @@ class Call(msgspec.Struct, frozen=True):
     """US dollars; None where the price is not known."""
     estimated: bool = False
     """The token counts are estimates: the provider gave none."""
+    replayed: bool = False
+    """A record answered: `cost` is what the answer cost once, and nothing was spent now."""
     seconds: float = 0.0
     at: float = 0.0
     """Unix time of the request."""
@@ -94,7 +96,8 @@ def spent_by(calls: Iterable[Call]) -> Spent:
     """What a list of calls has used; restores a meter after a resume."""
     spent = Spent()
     for call in calls:
-        spent = spent.plus(call.input_tokens, call.output_tokens, call.cost)
+        cost = 0.0 if call.replayed else call.cost
+        spent = spent.plus(call.input_tokens, call.output_tokens, cost)
     return spent
 
 
@@ -120,6 +123,7 @@ def tool_evaluations(run: RunFile) -> int:
 def readable(call: Call) -> str:
     """A call for people: everything that was said, in order, and what it cost."""
     cost = "price unknown" if call.cost is None else f"${call.cost:.4f}"
+    cost = f"replayed, cost {cost} once" if call.replayed else cost
     about = "about " if call.estimated else ""
     lines = [
         f"=== {call.role} asks {call.model} ({about}{call.input_tokens} tokens in, "
@@ -131,10 +135,10 @@ def readable(call: Call) -> str:
 
 
 def write_traffic(path: Path, calls: Iterable[Call]) -> None:
-    """A file that `read_traffic` reads: one call per line."""
+    """A file that `read_traffic` reads: one call per line, whoever answered it."""
     with path.open("wb") as file:
         for call in calls:
-            file.write(msgspec.json.encode(call) + b"\n")
+            file.write(msgspec.json.encode(msgspec.structs.replace(call, replayed=False)) + b"\n")
 
 
 def read_traffic(path: Path) -> list[Call]:

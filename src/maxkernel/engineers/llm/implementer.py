@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from maxkernel.engineers.llm.mover import MERGE_WITH
 from maxkernel.engineers.llm.office import Office
 from maxkernel.engineers.llm.planner import BY_MODEL
 from maxkernel.engineers.llm.question import Question
@@ -53,7 +54,8 @@ class LlmImplementer:
         if design is not None:
             best = self._place.best_of(design.id)
             found = describe_evaluation(best) if best is not None else "It was refused."
-            return f"# Start from design {design.id}\n\n{found}\n\n{data('kernel', design.source)}"
+            start = f"# Start from design {design.id}\n\n{found}\n\n{data('kernel', design.source)}"
+            return f"{start}{self._second(plan)}"
         source = self._builtin(info, target)
         if source is None:
             example = self._place.library.read_doc(EXAMPLE) or ""
@@ -62,6 +64,15 @@ class LlmImplementer:
             "# A kernel for this task by the built-in engineer\n\nIt is right. Take from it what "
             f"the plan can use.\n\n{data('kernel', source)}"
         )
+
+    def _second(self, plan: Plan) -> str:
+        """The other kernel of a merge, introduced; empty where there is none."""
+        other = plan.options.get(MERGE_WITH)
+        design = self._place.design(other) if isinstance(other, int) else None
+        if design is None:
+            return ""
+        title = f"# Take from design {design.id} ({design.plan.strategy}) what the plan says"
+        return f"\n\n{title}\n\n{data('kernel', design.source)}"
 
     def _builtin(self, info: TaskInfo, target: Target) -> str | None:
         for plan in self._place.floor_plans(info, target, ())[:1]:

@@ -42,6 +42,9 @@ from maxkernel.engineers.llm.robust import Patience, TroubleKind, Troubles
 LONGEST_WAIT = 120.0
 """Seconds; a provider that asks for a longer wait is skipped for this question."""
 
+REPLAY = "replay"
+"""Name of the kind of model that answers from a record; see `replay.py`."""
+
 _ATTEMPTS: dict[TroubleKind, int] = {
     "rate_limit": 6,
     "server": 4,
@@ -77,6 +80,7 @@ class MeteredModel(WrapperModel):
         self._troubles = troubles
         self._patience = patience
         self._hear = hear
+        self._replays = wrapped.system == REPLAY
 
     async def request(
         self,
@@ -113,9 +117,15 @@ class MeteredModel(WrapperModel):
         parameters: ModelRequestParameters,
     ) -> ModelResponse | ModelAPIError:
         expected = estimate_tokens(asked)
-        most = cost_of(self._spec, expected, longest) or 0.0
+        most = 0.0 if self._replays else cost_of(self._spec, expected, longest) or 0.0
         ticket = self._meter.admit(expected + longest, most)
-        call = Call(role=self._role, model=str(self._spec), request=asked, at=time.time())
+        call = Call(
+            role=self._role,
+            model=str(self._spec),
+            request=asked,
+            at=time.time(),
+            replayed=self._replays,
+        )
         started = time.monotonic()
         error = "cancelled: the run was stopped"
         used: _Used | None = None
@@ -161,7 +171,8 @@ class MeteredModel(WrapperModel):
                 seconds=time.monotonic() - started,
             )
             self._record(redacted(call))
-            self._meter.settle(ticket, tokens_in, tokens_out, cost)
+            spent = 0.0 if self._replays else cost
+            self._meter.settle(ticket, tokens_in, tokens_out, spent)
 
     async def _answer(
         self,
@@ -172,7 +183,7 @@ class MeteredModel(WrapperModel):
     ) -> ModelResponse:
         if self._hear is None:
             return await self.wrapped.request(messages, settings, parameters)
-        if self._spec.kind not in ("cli", "relay") and self.wrapped.system != "replay":
+        if self._spec.kind not in ("cli", "relay") and not self._replays:
             return await stream_answer(self.wrapped, messages, settings, parameters, hear)
         response = await self.wrapped.request(messages, settings, parameters)
         hear(text_of(response))

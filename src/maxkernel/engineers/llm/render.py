@@ -25,6 +25,12 @@ TASK_SHARE = 0.4
 """Part of a question's room that the task's own text may take."""
 PLAN = 4000
 """Characters of a plan."""
+HINT = "hint"
+"""Family of the plans that carry people's words to planners."""
+HINTS = 10
+"""People's hints that are shown, the latest."""
+HINT_LENGTH = 1000
+"""Characters of a hint."""
 DETAIL = 1500
 """Characters of a compiler's message."""
 
@@ -116,7 +122,20 @@ def describe_plan(plan: Plan) -> str:
 
 
 def describe_history(history: tuple[Outcome, ...], room: int) -> str:
-    """What was tried, newest last. The oldest failures are left out first, then the oldest."""
+    """What was tried, newest last. The oldest failures are left out first, then the oldest.
+
+    What people said (`HINT` outcomes) comes after it, in full, and is theirs, not material.
+    """
+    hints = [outcome.plan for outcome in history if outcome.plan.family == HINT]
+    history = tuple(outcome for outcome in history if outcome.plan.family != HINT)
+    said = ""
+    if hints:
+        lines = [f"- {hint.reason}: {clip(hint.strategy, HINT_LENGTH)}" for hint in hints]
+        said = "\n\n# From the person you work for\n\n" + "\n".join(lines[-HINTS:])
+    return _tried(history, room - len(said)) + said
+
+
+def _tried(history: tuple[Outcome, ...], room: int) -> str:
     if not history:
         return "# Tried so far\n\nNothing."
     lines = {place: _outcome(outcome) for place, outcome in enumerate(history)}
@@ -140,7 +159,8 @@ def _outcome(outcome: Outcome) -> str:
     if outcome.design is not None:
         name += f" (design {outcome.design})"
     if outcome.seconds is None:
-        return f"{name}: refused. {clip(outcome.failure, 300)}"
+        word = "refused. " if "/" in outcome.failure.split(":")[0] else ""
+        return f"{name}: {word}{clip(outcome.failure, 300)}"
     text = f"{name}: {micro(outcome.seconds)}"
     if outcome.speedup is not None:
         text += f", {outcome.speedup:.2f}x XLA"

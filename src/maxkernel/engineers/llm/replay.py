@@ -14,7 +14,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from maxkernel.engineers.llm.calls import Call, canonical
-from maxkernel.engineers.llm.metered import said
+from maxkernel.engineers.llm.metered import REPLAY, said
 
 _NUMBER = re.compile(r"\d+(\.\d+)?(e[+-]?\d+)?")
 
@@ -103,7 +103,7 @@ class ReplayModel(Model):
     @property
     def system(self) -> str:
         """Names this kind of model in messages."""
-        return "replay"
+        return REPLAY
 
     async def request(
         self,

@@ -30,6 +30,7 @@ from maxkernel.engineers.llm.models import (
     check_model,
     parse_model,
 )
+from maxkernel.engineers.llm.mover import LlmMover
 from maxkernel.engineers.llm.office import Office
 from maxkernel.engineers.llm.planner import LlmPlanner
 from maxkernel.engineers.llm.profiler import LlmProfiler
@@ -49,6 +50,7 @@ ROLES = (
     "planner",
     "implementer",
     "debugger",
+    "mover",
     "tuner",
     "profiler",
     "explainer",
@@ -172,7 +174,7 @@ def llm_team(
         archive=archive,
     )
     return LlmTeam(
-        team=_team(place, chosen, floor),
+        team=_team(place, chosen, floor, builtin_mover=_is_builtin(models.get("mover"))),
         tester=LlmTester(place) if "tester" in chosen else None,
         desk=desk,
         toolbox=toolbox,
@@ -226,15 +228,29 @@ def probe(word: str, patience: Patience = DEFAULT_PATIENCE) -> str:
     return desk.ask(Question("probe", "Answer with one word.", lambda _: "Say: ready", prose_of))
 
 
-def _team(place: Office, chosen: Mapping[str, Sequence[ModelSpec]], floor: Team) -> Team:
+def _team(
+    place: Office,
+    chosen: Mapping[str, Sequence[ModelSpec]],
+    floor: Team,
+    *,
+    builtin_mover: bool,
+) -> Team:
+    """A planner without a mover is asked for moves too, unless the built-in mover is wanted."""
+    asks_planner = "planner" in chosen and not builtin_mover
+    mover = None if asks_planner else floor.mover
     return Team(
         planner=LlmPlanner(place) if "planner" in chosen else floor.planner,
         implementer=LlmImplementer(place) if "implementer" in chosen else floor.implementer,
         debugger=LlmDebugger(place) if "debugger" in chosen else floor.debugger,
         tuner=LlmTuner(place) if "tuner" in chosen else floor.tuner,
         profiler=LlmProfiler(place) if "profiler" in chosen else floor.profiler,
+        mover=LlmMover(place) if "mover" in chosen else mover,
         explainer=LlmExplainer(place) if "explainer" in chosen else floor.explainer,
     )
+
+
+def _is_builtin(words: Sequence[str] | None) -> bool:
+    return [word.strip() for word in words or ()] == [BUILTIN]
 
 
 def _fixes_path(settings: Settings, replay: Sequence[Call] | None) -> Path | None:

@@ -13,7 +13,7 @@ from maxkernel.judge import Prepared
 from maxkernel.modes.pair import PairSession, budget_of, speedup
 from maxkernel.search.reading import read_board
 from maxkernel.search.steer import EVENT
-from maxkernel.store import Event, RunFile
+from maxkernel.store import Event, RunFile, ending
 from maxkernel.types import Budget, Time
 
 MICRO = 1e6
@@ -56,7 +56,7 @@ def head(client: PairSession) -> Head:
     accepted = [(d, e) for d, e in found if e.accepted and e.time]
     best = min(accepted, key=lambda pair: pair[1].time.seconds if pair[1].time else 0, default=None)
     time = best[1].time if best else None
-    finished = [event for event in run.events() if event.kind == "finished"]
+    finished = ending(run)
     driven = run.driven()
     spent = spent_by(calls_of(run))
     return Head(
@@ -65,8 +65,8 @@ def head(client: PairSession) -> Head:
         target=header.target,
         mode=header.mode,
         created=header.created,
-        state=_state(client, bool(finished), driven),
-        outcome=str(finished[-1].body.get("outcome", "")) if finished else "",
+        state=_state(client, finished is not None, driven),
+        outcome=str(finished.body.get("outcome", "")) if finished else "",
         driven=driven,
         baseline=prepared.baseline if prepared else None,
         bound=prepared.bound.time if prepared else None,
@@ -202,6 +202,8 @@ def _item(event: Event) -> Item | None:
             text, kind = "stop", "decision"
         case "finished":
             text, kind = f"finished: {body.get('outcome')} ({body.get('reason')})", "decision"
+        case "withdrawn":
+            text, kind = "the bundle was withdrawn", "decision"
         case "unconfirmed":
             text, kind = f"design {design} failed on fresh inputs: {body['failure']}", "problem"
         case _:
@@ -224,6 +226,7 @@ def _evaluation_words(body: dict[str, Any]) -> tuple[str, str]:
 def _call_words(body: dict[str, Any]) -> tuple[str, str]:
     call = msgspec.convert(body, Call)
     money = f", {call.cost:.4f} USD" if call.cost is not None else ""
+    money = ", replayed" if call.replayed else money
     tokens = call.input_tokens + call.output_tokens
     error = f" failed: {call.error}" if call.error else ""
     text = f"{call.role} asked {call.model}{error} ({tokens} tokens{money})"
