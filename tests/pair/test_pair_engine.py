@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from maxkernel.config import Settings
 from maxkernel.engineers.llm import LlmBudget, calls_of
 from maxkernel.errors import UsageError
 from maxkernel.modes.pair import Ask, PairSession, State, evaluation_of
+from maxkernel.store import ending
 from maxkernel.types import Budget
 
 LIMIT_SECONDS = 120.0
@@ -93,7 +94,27 @@ def test_from_a_task_to_an_accepted_kernel(workers: Session, place: Path) -> Non
     assert (folder / "bundle" / "kernel.py").is_file()
     assert (folder / "bundle" / "report.md").is_file()
     assert len(client.run.evaluations()) <= 6
+    kernel = (folder / "bundle" / "kernel.py").read_bytes()
+
+    assert ending(client.run) is not None
+    client.undo()
+    with engine(workers, folder):
+        until(lambda: not (folder / "bundle").exists())
+        until(lambda: client.state.bundled is None)
+        assert client.state.bench.accepted is None and ending(client.run) is None
+        client.redo()
+        until(lambda: client.state.bundled == focus)
+    assert (folder / "bundle" / "kernel.py").read_bytes() == kernel
+    assert client.state.bench.accepted == focus and ending(client.run) is not None
     client.close()
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Waits for what another thread does."""
+    end = time.monotonic() + LIMIT_SECONDS
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_a_persons_kernel_gets_no_favours(workers: Session, place: Path) -> None:

@@ -13,6 +13,10 @@ import pytest
 from pairing_helpers import tiny_task
 from terminal_driver import CTRL_D, ENTER, TAB, UP, Terminal
 
+sys.path.append(str(Path(__file__).parent.parent / "llm"))
+
+from fake_llm_server import FakeServer, Say
+
 from maxkernel.modes.pair import PairSession
 from maxkernel.store import RunFile, list_runs
 
@@ -70,8 +74,18 @@ def run_folder(place: Path) -> Path:
     return Path(list_runs(place / "runs")[0].folder)
 
 
+ANSWER = "It waits for HBM most of its time.\nThree buffers would hide it."
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    started = FakeServer()
+    yield started
+    started.close()
+
+
 def test_a_session_by_keystrokes_survives_a_kill(
-    place: Path, terminals: list[Terminal], environment: dict[str, str]
+    place: Path, terminals: list[Terminal], environment: dict[str, str], server: FakeServer
 ) -> None:
     terminal = start(terminals, environment, str(place / "tiny_rms.py"), "--budget-candidates", "6")
     terminal.expect("next: think up plans")
@@ -100,6 +114,10 @@ def test_a_session_by_keystrokes_survives_a_kill(
     terminal.keys(ENTER)
     terminal.expect("design 1 accepted")
     terminal.expect("next: tune the constants")
+    terminal.line("what does pl.BlockSpec do")
+    terminal.expect("No model is configured")
+    terminal.line("/explain 1-3")
+    terminal.expect("Row")
     terminal.line("/nonsense")
     terminal.expect("there is no command /nonsense")
     terminal.line("/tune many")
@@ -111,7 +129,8 @@ def test_a_session_by_keystrokes_survives_a_kill(
 
     with RunFile.read(run_folder(place)) as run:
         judged = len(run.evaluations())
-    again = start(terminals, environment, "--resume", "last", "--approve", "none")
+    model = ("--explainer", f"{server.url}/v1#some", "--max-tokens", "100000")
+    again = start(terminals, environment, "--resume", "last", "--approve", "none", *model)
     again.expect("design 1 accepted")
     again.expect("next: tune the constants")
     again.keys(ENTER)
@@ -127,15 +146,28 @@ def test_a_session_by_keystrokes_survives_a_kill(
     again.line("/undo")
     again.line("/undo")
     again.expect("undone: take the edited kernel")
-    again.line("what does pl.BlockSpec do")
-    again.expect("No model is configured")
-    again.line("/explain 1-3")
-    again.expect("Row")
+    server.script(Say(ANSWER, pieces=40, pause=0.1))
+    again.line("why is it not faster")
+    again.expect("explainer writes:")
+    again.expect(".. It waits for HBM most of its time.")
+    again.expect("= Three buffers would hide it.")
     again.line("/accept")
     again.expect("the bundle is in")
+    again.line("/undo")
+    again.expect("undone: accept the kernel")
+    again.expect("the bundle is withdrawn")
+    again.line("/redo")
+    again.expect("the bundle holds design 1 again")
+    again.line(f"/export {place / 'run.html'}")
+    again.expect("written:")
+    exported = (place / "run.html").read_text()
+    assert all(word in exported for word in ("tiny_rms", "EPS = 0.5", "</html>"))
+    again.line("why is it not faster")
+    again.expect("explainer writes:")
+    left = time.monotonic()
     again.keys(CTRL_D)
     again.expect("comes back to this point")
-    assert again.wait() == 0
+    assert again.wait() == 0 and time.monotonic() - left < 10
 
     folder = run_folder(place)
     client = PairSession(folder, "terminal")

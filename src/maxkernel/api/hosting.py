@@ -8,7 +8,7 @@ from pathlib import Path
 from maxkernel.api.pairing import open_engine
 from maxkernel.api.session import Session
 from maxkernel.errors import MaxkernelError
-from maxkernel.modes.pair import PairEngine, PairSession
+from maxkernel.modes.pair import PairEngine, PairSession, out_of_step
 
 _POLL_SECONDS = 0.2
 
@@ -61,8 +61,9 @@ class EngineHost:
             self._closing.wait(_POLL_SECONDS)
 
     def _wanted(self) -> bool:
-        wanted = self._idle is None or self._client.state.running or self._client.prepared is None
-        return wanted and not self._client.run.driven()
+        state = self._client.state
+        work = state.running or out_of_step(state) or self._client.prepared is None
+        return (work or self._idle is None) and not self._client.run.driven()
 
     def _drive(self) -> None:
         try:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from maxkernel.api.runs import BUNDLE, check_versions, create_run, current_budget
 from maxkernel.api.session import Session
 from maxkernel.api.team import Models, staffed
 from maxkernel.config import Settings
-from maxkernel.engineers.llm import chosen_models
+from maxkernel.engineers.llm import Desk, Hear, chosen_models
 from maxkernel.engineers.team import Team
 from maxkernel.errors import MaxkernelError
 from maxkernel.judge import Judge, Prepared
 from maxkernel.knowledge.library import open_library
 from maxkernel.modes import Finish
-from maxkernel.modes.pair import Approve, PairEngine, PairSession
+from maxkernel.modes.pair import Approve, Hired, PairEngine, PairSession
 from maxkernel.report import build_report, write_bundle
-from maxkernel.store import RunFile
+from maxkernel.store import WITHDRAWN, RunFile
 from maxkernel.types import Budget, Task, Verdict
 
 PASSAGES = 3
@@ -56,11 +59,43 @@ def open_engine(session: Session, folder: Path) -> PairEngine:
     return PairEngine(
         folder,
         session.judge,
-        lambda run, prepared: staffed(session, run, prepared, current_budget(run), Team.builtin()),
+        lambda run, prepared, hear: _hire(session, run, prepared, hear),
         session.settings.workers,
         lambda run, verdict, design, why: _publish(session.judge, run, verdict, design, why),
+        _withdraw,
         lambda question: _search(session.settings, question),
     )
+
+
+class _Attendant:
+    """Lets models be heard, and ends their questions when the session wants it."""
+
+    def __init__(self, hear: Hear) -> None:
+        self._hear = hear
+        self._desk: Desk | None = None
+
+    def desk(self, desk: Desk) -> None:
+        """Models are asked at this desk."""
+        desk.listen(self._hear)
+        self._desk = desk
+
+    def cancel(self) -> None:
+        """Ends the questions under way."""
+        if self._desk is not None:
+            self._desk.cancel()
+
+
+@contextmanager
+def _hire(session: Session, run: RunFile, prepared: Prepared, hear: Hear) -> Generator[Hired]:
+    watcher, floor = _Attendant(hear), Team.builtin()
+    with staffed(session, run, prepared, current_budget(run), floor, watcher) as team:
+        yield Hired(team, watcher.cancel)
+
+
+def _withdraw(run: RunFile) -> None:
+    """Takes the bundle of a kernel back whose acceptance was undone; the run file keeps it all."""
+    shutil.rmtree(run.folder / BUNDLE, ignore_errors=True)
+    run.event(WITHDRAWN)
 
 
 def _publish(judge: Judge, run: RunFile, verdict: Verdict, design: int, explanation: str) -> str:

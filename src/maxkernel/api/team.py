@@ -15,6 +15,7 @@ from maxkernel.api.session import Session
 from maxkernel.engineers.llm import (
     DEFAULT,
     Call,
+    Desk,
     LlmBudget,
     LlmTeam,
     Spent,
@@ -64,6 +65,15 @@ class ModelWatcher(Protocol):
 
     def models(self, forecast: str, spent: Callable[[], Spent]) -> None:
         """What is expected, in words, and how to ask what has been used so far."""
+        ...
+
+
+@runtime_checkable
+class DeskWatcher(Protocol):
+    """A watcher that also wants the desk at which models are asked: to hear, or to cancel."""
+
+    def desk(self, desk: Desk) -> None:
+        """This desk is open until the team is let go."""
         ...
 
 
@@ -153,6 +163,8 @@ def staffed(
         with llm, interruptible(llm.stop):
             if isinstance(watcher, ModelWatcher):
                 watcher.models(describe_forecast(models, budget, traffic), lambda: llm.spent)
+            if isinstance(watcher, DeskWatcher):
+                watcher.desk(llm.desk)
             try:
                 yield llm.team
             finally:

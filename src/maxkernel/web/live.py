@@ -24,15 +24,19 @@ DRIVEN_SECONDS = 2.0
 """How often it is looked whether some process still drives a run: none says when it leaves."""
 
 
-def run_mark(client: PairSession) -> Callable[[], tuple[int, bool]]:
-    """Changes with every event of a run, and when a process begins or ceases to drive it."""
+def run_mark(client: PairSession) -> Callable[[], tuple[int, bool, int]]:
+    """Changes with every event of a run, and when a process begins or ceases to drive it.
+
+    The last number alone changes while an answer is being written.
+    """
     driven, looked = client.run.driven(), time.monotonic()
 
-    def mark() -> tuple[int, bool]:
+    def mark() -> tuple[int, bool, int]:
         nonlocal driven, looked
         if time.monotonic() - looked > DRIVEN_SECONDS:
             driven, looked = client.run.driven(), time.monotonic()
-        return client.state.revision, driven
+        state = client.state
+        return state.settled, driven, state.revision
 
     return mark
 

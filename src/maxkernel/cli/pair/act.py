@@ -12,6 +12,7 @@ from maxkernel.cli.pair import show
 from maxkernel.cli.pair.editor import edit
 from maxkernel.cli.pair.words import NAMES
 from maxkernel.cli.studio import require_studio
+from maxkernel.engineers.llm import calls_of, spent_by
 from maxkernel.errors import UsageError
 from maxkernel.modes.pair import (
     NEW_KERNEL,
@@ -177,8 +178,7 @@ class Hands:
         if words:
             seconds = float(_needed(words[1], "number of seconds")) if len(words) > 1 else None
             self._session.set_budget(_needed(words[0], "number of evaluations"), seconds)
-        calls = [event.body for event in run.events() if event.kind == "call"]
-        cost = sum(float(body.get("cost") or 0.0) for body in calls)
+        cost = spent_by(calls_of(run)).cost
         state = self._session.state
         self._console.print(show.budget(state, budget_of(run), len(run.evaluations()), cost))
 

@@ -6,6 +6,7 @@ import threading
 import time
 from pathlib import Path
 
+import msgspec
 from prompt_toolkit import PromptSession
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.formatted_text import FormattedText
@@ -17,8 +18,9 @@ from maxkernel.api import EngineHost
 from maxkernel.cli.pair import show
 from maxkernel.cli.pair.act import Hands, Quit
 from maxkernel.cli.pair.complete import PairCompleter
+from maxkernel.cli.pair.draft import Draft, tail
 from maxkernel.errors import MaxkernelError
-from maxkernel.modes.pair import TITLES, PairSession, State, budget_of
+from maxkernel.modes.pair import TITLES, Line, PairSession, State, budget_of
 
 _WAIT_SECONDS = 0.2
 
@@ -31,6 +33,7 @@ class Face:
         self._host = host
         self._console = Console(highlight=False, force_terminal=True)
         self._hands = Hands(session, self._console)
+        self._draft = Draft()
         self._told = 0
         self._introduced = False
         self._complained = False
@@ -95,14 +98,26 @@ class Face:
         for item in state.lines:
             if item.id > self._told:
                 self._told = item.id
-                self._console.print(show.line(item))
+                self._print(item)
         proposal = state.proposal
+        lines = self._draft.lines(proposal)
+        if lines:
+            self._console.print(show.piece(lines))
         if proposal is None or proposal.status != "open" or proposal.id == self._hands.shown:
             return
         self._hands.shown = proposal.id
         if proposal.ask.stage == "implement":
             self._console.print(show.plans(state.bench))
         self._console.print(show.proposal(proposal, state.bench))
+
+    def _print(self, item: Line) -> None:
+        """Prints a line, without what was printed while it was written."""
+        if item.kind == "result":
+            rest = self._draft.rest(item.text)
+            if not rest:
+                return
+            item = msgspec.structs.replace(item, text=rest)
+        self._console.print(show.line(item))
 
     def _message(self) -> FormattedText:
         state = self._session.state
@@ -122,7 +137,8 @@ class Face:
             parts.insert(0, self._host.problem or "preparing the task")
         elif proposal is not None and proposal.status != "open":
             seconds = f" {time.time() - proposal.since:.0f} s" if proposal.since else ""
-            sign = f", {proposal.sign}" if proposal.sign else ""
+            sign = tail(proposal) or proposal.sign
+            sign = f", {sign}" if sign else ""
             word = "stopping" if state.stopping else TITLES[proposal.ask.stage]
             parts.insert(0, f"{word}{seconds}{sign}")
         if not self._host.driving and self._session.prepared is not None:
@@ -131,8 +147,8 @@ class Face:
 
     def _spent(self, state: State) -> list[str]:
         """Best time and evaluations; read anew only when something happened."""
-        if state.revision != self._counted:
-            self._counted = state.revision
+        if state.settled != self._counted:
+            self._counted = state.settled
             run = self._session.run
             found = [evaluation for _, evaluation in run.evaluations()]
             times = [e.time.seconds for e in found if e.accepted and e.time]

@@ -55,6 +55,15 @@ def line(item: Line) -> RenderableType:
     return grid
 
 
+def piece(text: str) -> RenderableType:
+    """Lines of an answer that is still being written."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=4, justify="right", no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text("..", "dim"), Text(text))
+    return grid
+
+
 def problem(message: str, advice: str) -> RenderableType:
     """What went wrong, and what to try."""
     text = Text(f"   ! {message}", style="red")

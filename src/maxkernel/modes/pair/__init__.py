@@ -4,10 +4,12 @@ from maxkernel.modes.pair.acts import Approve as Approve
 from maxkernel.modes.pair.acts import Ask as Ask
 from maxkernel.modes.pair.acts import Focus as Focus
 from maxkernel.modes.pair.acts import Stage as Stage
+from maxkernel.modes.pair.bundle import out_of_step as out_of_step
 from maxkernel.modes.pair.compare import Comparison as Comparison
 from maxkernel.modes.pair.compare import compare as compare
 from maxkernel.modes.pair.compare import source_diff as source_diff
 from maxkernel.modes.pair.compare import verdict_word as verdict_word
+from maxkernel.modes.pair.engine import Hired as Hired
 from maxkernel.modes.pair.engine import PairEngine as PairEngine
 from maxkernel.modes.pair.facts import best_of as best_of
 from maxkernel.modes.pair.facts import budget_of as budget_of

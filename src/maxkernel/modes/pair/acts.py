@@ -137,6 +137,16 @@ class Heard(_Act, frozen=True, tag="heard"):
     design: int | None = None
 
 
+class Wrote(_Act, frozen=True, tag="wrote"):
+    """More of the answer that a model is writing for a running stage."""
+
+    proposal: int
+    role: str
+    text: str
+    fresh: bool = False
+    """What was written before no longer counts: a correction, or another question."""
+
+
 class Ended(_Act, frozen=True, tag="ended"):
     """What a stage came to. `error` is set when it came to nothing."""
 
@@ -155,6 +165,12 @@ class Ended(_Act, frozen=True, tag="ended"):
     """Time that the stage took, for the budget."""
 
 
+class Bundled(_Act, frozen=True, tag="bundled"):
+    """The run's bundle now holds this kernel; None: it was withdrawn."""
+
+    focus: Focus | None
+
+
 class Told(_Act, frozen=True, tag="told"):
     """The engine has something to say outside a stage."""
 
@@ -168,5 +184,5 @@ class Joined(_Act, frozen=True, tag="joined"):
 
 Act = (
     Ask | Answer | EditPlan | Reject | Note | Move | Undo | Redo | SetApprove | Stop | Began
-    | Heard | Ended | Told | Joined
+    | Heard | Wrote | Ended | Bundled | Told | Joined
 )  # fmt: skip

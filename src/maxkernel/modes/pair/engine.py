@@ -5,17 +5,22 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from maxkernel.engineers.llm import Hear
+from maxkernel.engineers.roles import Stopped
 from maxkernel.engineers.team import Team
 from maxkernel.errors import MaxkernelError
 from maxkernel.judge import Judge, Prepared, describe_holes
-from maxkernel.modes.pair.acts import KIND, Act, Began, Ended, Heard, Joined, Told
+from maxkernel.modes.pair.acts import KIND, Act, Began, Bundled, Ended, Heard, Joined, Told
+from maxkernel.modes.pair.bundle import Withdraw, bring_in_step, out_of_step
 from maxkernel.modes.pair.desk import Desk, Publish
+from maxkernel.modes.pair.drafts import Drafts
 from maxkernel.modes.pair.explain import Search
 from maxkernel.modes.pair.facts import budget_of
 from maxkernel.modes.pair.fold import fold
@@ -25,8 +30,18 @@ from maxkernel.search import Context
 from maxkernel.store import RunFile
 from maxkernel.types import Evaluation
 
-Hire = Callable[[RunFile, Prepared], AbstractContextManager[Team]]
-"""Puts the team of a run together; leaving it lets the team go."""
+
+@dataclass(frozen=True)
+class Hired:
+    """The team of a run, and what ends the questions that it is asking models."""
+
+    team: Team
+    cancel: Callable[[], None] = lambda: None
+
+
+Hire = Callable[[RunFile, Prepared, Hear], AbstractContextManager[Hired]]
+"""Puts the team of a run together, whose models are heard while they write; leaving it lets the
+team go."""
 
 _POLL_SECONDS = 0.1
 
@@ -44,6 +59,7 @@ class PairEngine:
         hire: Hire,
         workers: int,
         publish: Publish,
+        withdraw: Withdraw,
         search: Search,
     ) -> None:
         self.run = RunFile.resume(folder)
@@ -53,11 +69,13 @@ class PairEngine:
         self._hire = hire
         self._workers = workers
         self._publish = publish
+        self._withdraw = withdraw
         self._search = search
         self._lock = threading.Lock()
         self._state = State()
         self._closing = threading.Event()
         self._prepared: Prepared | None = None
+        self._drafts = Drafts(self._write)
         self._write(Joined())
 
     def serve(self, idle_seconds: float | None = None) -> None:
@@ -69,15 +87,15 @@ class PairEngine:
         if not self.prepare() or self._prepared is None:
             return
         try:
-            with self._hire(self.run, self._prepared) as team:
-                self._serve(team, idle_seconds)
+            with self._hire(self.run, self._prepared, self._drafts.hear) as hired:
+                self._serve(hired, idle_seconds)
         except MaxkernelError as error:
             self._complain(error)
 
-    def _serve(self, team: Team, idle_seconds: float | None) -> None:
+    def _serve(self, hired: Hired, idle_seconds: float | None) -> None:
         quiet_since = time.monotonic()
         while not self._closing.is_set():
-            if self.step(team):
+            if self.step(hired) or self._tidy():
                 quiet_since = time.monotonic()
             elif idle_seconds is not None and time.monotonic() - quiet_since > idle_seconds:
                 return
@@ -85,7 +103,10 @@ class PairEngine:
                 self._closing.wait(_POLL_SECONDS)
 
     def close(self) -> None:
-        """Ends `serve` after the evaluation in flight; an unfinished stage is taken up again."""
+        """Ends `serve` after the evaluation in flight; a question in flight is not waited for.
+
+        An unfinished stage is taken up again by the next engine.
+        """
         self._closing.set()
 
     def release(self) -> None:
@@ -113,7 +134,24 @@ class PairEngine:
         self.problem = f"{error.message} {error.advice}".strip()
         self._write(Told(text=self.problem, problem=True))
 
-    def step(self, team: Team) -> bool:
+    def _tidy(self) -> bool:
+        """Writes or takes back the bundle when an acceptance was undone or done again."""
+        state, prepared = self._read(), self._prepared
+        if prepared is None or not out_of_step(state):
+            return False
+        wanted = state.bench.accepted
+        try:
+            done = bring_in_step(
+                self.run, self._judge, prepared, wanted, self._publish, self._withdraw
+            )
+        except (MaxkernelError, OSError) as error:
+            self._write(Bundled(focus=wanted))
+            self._write(Told(text=f"the bundle could not be changed: {error}", problem=True))
+            return True
+        self._write(done)
+        return True
+
+    def step(self, hired: Hired) -> bool:
         """Runs the approved stage if there is one; True when there was."""
         state = self._read()
         proposal = state.proposal
@@ -121,7 +159,10 @@ class PairEngine:
             return False
         self._write(Began(proposal=proposal.id))
         started = time.monotonic()
-        ended = self._work(proposal, team)
+        self._drafts.begin(proposal.id)
+        with self._cancelling(hired.cancel):
+            ended = self._work(proposal, hired.team)
+        self._drafts.begin(None)
         if ended is None:
             return False
         self._write(msgspec.structs.replace(ended, seconds=time.monotonic() - started))
@@ -135,12 +176,32 @@ class PairEngine:
         desk = Desk(proposal.id, proposal.ask, state.bench, context, self._publish, self._search)
         try:
             ended = work(desk)
+        except Stopped:
+            ended = Ended(proposal=proposal.id, error="stopped")
         except MaxkernelError as error:
             ended = Ended(proposal=proposal.id, error=f"{error.message} {error.advice}".strip())
         except Exception:
             trace = traceback.format_exc(limit=-3)
             ended = Ended(proposal=proposal.id, error=f"a fault of maxkernel's own:\n{trace}")
         return None if self._closing.is_set() else ended
+
+    @contextmanager
+    def _cancelling(self, cancel: Callable[[], None]) -> Generator[None]:
+        """Inside, questions to models are ended once the stage is stopped or the engine closed."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(_POLL_SECONDS):
+                if self._closing.is_set() or self._read().stopping:
+                    cancel()
+
+        watcher = threading.Thread(target=watch, name="stop ear", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
 
     def _context(self, prepared: Prepared, proposal: Proposal, team: Team) -> Context:
         budget, started = budget_of(self.run), time.monotonic()

@@ -18,6 +18,7 @@ from maxkernel.modes.pair.acts import (
     Answer,
     Ask,
     Began,
+    Bundled,
     EditPlan,
     Ended,
     Heard,
@@ -30,8 +31,18 @@ from maxkernel.modes.pair.acts import (
     Stop,
     Told,
     Undo,
+    Wrote,
 )
-from maxkernel.modes.pair.state import Bench, Card, Decision, Line, Proposal, Remark, State
+from maxkernel.modes.pair.state import (
+    Bench,
+    Card,
+    Decision,
+    Line,
+    Proposal,
+    Remark,
+    State,
+    bench_after,
+)
 from maxkernel.modes.pair.suggest import TITLES, suggest, waits
 from maxkernel.store import Event
 
@@ -44,7 +55,9 @@ _replace = msgspec.structs.replace
 def fold(state: State, events: Iterable[Event]) -> State:
     """The state after further events."""
     for event in events:
-        state = _replace(_step(state, event), revision=event.id)
+        piece = event.kind == KIND and event.body.get("do") == "wrote"
+        settled = state.settled if piece else event.id
+        state = _replace(_step(state, event), revision=event.id, settled=settled)
     return state
 
 
@@ -186,7 +199,7 @@ def _began(state: State, event: Event, act: Began) -> State:
     title = TITLES[proposal.ask.stage]
     if proposal.status == "approved":
         state = _say(state, event, "stage", title, "team", proposal.ask.design)
-    running = _replace(proposal, status="running", since=event.at, sign="")
+    running = _replace(proposal, status="running", since=event.at, sign="", draft="")
     return _replace(state, proposal=running)
 
 
@@ -198,6 +211,14 @@ def _heard(state: State, event: Event, act: Heard) -> State:
     return _replace(state, proposal=_replace(proposal, sign=text))
 
 
+def _wrote(state: State, event: Event, act: Wrote) -> State:
+    proposal = state.proposal
+    if proposal is None or proposal.id != act.proposal:
+        return state
+    draft = act.text if act.fresh else proposal.draft + act.text
+    return _replace(state, proposal=_replace(proposal, writer=act.role, draft=draft))
+
+
 def _ended(state: State, event: Event, act: Ended) -> State:
     proposal = state.proposal
     if proposal is None or proposal.id != act.proposal:
@@ -205,9 +226,11 @@ def _ended(state: State, event: Event, act: Ended) -> State:
     stage = proposal.ask.stage
     state = _replace(state, worked=state.worked + act.seconds, proposal=None, stopping=False)
     design = act.focus.design if act.focus else proposal.ask.design
-    bench = _bench_after(state.bench, act)
+    bench = bench_after(state.bench, act)
     if bench != state.bench:
         state = _push(state, event, TITLES[stage], bench)
+    if act.accepted:
+        state = _replace(state, bundled=act.focus)
     if act.error:
         return _say(state, event, "problem", act.error, "team", design)
     state = _say(state, event, "result", act.text, "team", design)
@@ -220,22 +243,13 @@ def _joined(state: State, event: Event, act: Joined) -> State:
     return _replace(state, engine=event.session)
 
 
+def _bundled(state: State, event: Event, act: Bundled) -> State:
+    word = "is withdrawn" if act.focus is None else f"holds design {act.focus.design} again"
+    return _say(_replace(state, bundled=act.focus), event, "result", f"the bundle {word}", "team")
+
+
 def _told(state: State, event: Event, act: Told) -> State:
     return _say(state, event, "problem" if act.problem else "result", act.text, "team")
-
-
-def _bench_after(bench: Bench, act: Ended) -> Bench:
-    number = len(bench.cards)
-    added = tuple(Card(number + n, plan, "team") for n, plan in enumerate(act.plans, 1))
-    cards = tuple(
-        _replace(card, status="tried", outcome=act.outcomes[card.number])
-        if card.number in act.outcomes
-        else card
-        for card in (*bench.cards, *added)
-    )
-    focus = act.focus or bench.focus
-    accepted = focus if act.accepted else bench.accepted
-    return _replace(bench, cards=cards, focus=focus, accepted=accepted)
 
 
 def _follow(state: State, event: Event, *, runs: bool) -> State:
@@ -278,7 +292,9 @@ _HANDLERS: dict[type[Any], Callable[[State, Event, Any], State]] = {
     Stop: _stop,
     Began: _began,
     Heard: _heard,
+    Wrote: _wrote,
     Ended: _ended,
+    Bundled: _bundled,
     Told: _told,
     Joined: _joined,
 }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import suppress
 
 import msgspec
 
-from maxkernel.engineers.roles import SourceProfiler
+from maxkernel.engineers.roles import SourceProfiler, Stopped
 from maxkernel.search import Attempt, Context, expand, tune_design
 from maxkernel.types import Design, Diagnosis, Evaluation, Outcome, Plan
 
@@ -30,7 +30,10 @@ class Played(msgspec.Struct, frozen=True):
 def play(
     context: Context, key: str, rounds: int, cards: int, history: tuple[Outcome, ...]
 ) -> Played:
-    """Plays at most `rounds` rounds; `cards` plans are on the table already."""
+    """Plays at most `rounds` rounds; `cards` plans are on the table already.
+
+    When the person stops it, what was found by then counts.
+    """
     plans: list[Plan] = []
     outcomes: dict[int, Outcome] = {}
     best: Evaluation | None = None
@@ -39,14 +42,17 @@ def play(
     for number in range(rounds):
         if context.candidates_left() < 1:
             break
-        new = _plans(context, f"{key}/{number}", (*history, *outcomes.values()))
+        try:
+            new = _plans(context, f"{key}/{number}", (*history, *outcomes.values()))
+        except Stopped:
+            break
         if not new:
             break
         played += 1
         first = cards + len(plans) + 1
         plans += new
         attempts = _attempts(context, f"{key}/{number}", new)
-        for place, attempt in enumerate(attempts):
+        for place, attempt in attempts.items():
             outcomes[first + place] = _outcome(context, attempt, attempt.evaluation, "")
         place = _fastest(attempts)
         if place is None:
@@ -87,18 +93,28 @@ def _plans(context: Context, key: str, history: tuple[Outcome, ...]) -> list[Pla
     )
 
 
-def _attempts(context: Context, key: str, plans: list[Plan]) -> list[Attempt]:
-    keys = [f"{key}/{place}" for place in range(len(plans))]
+def _attempts(context: Context, key: str, plans: list[Plan]) -> dict[int, Attempt]:
+    """What became of the plans, by place; those that the person stopped are left out."""
+
+    def attempt(place: int) -> Attempt | None:
+        try:
+            return expand(context, f"{key}/{place}", plans[place])
+        except Stopped:
+            return None
+
     with ThreadPoolExecutor(max_workers=len(plans)) as pool:
-        return list(pool.map(partial(expand, context), keys, plans))
+        found = list(pool.map(attempt, range(len(plans))))
+    return {place: attempt for place, attempt in enumerate(found) if attempt is not None}
 
 
 def _improve(context: Context, key: str, attempt: Attempt) -> tuple[Evaluation, Outcome]:
     design, evaluation = attempt.design, attempt.evaluation
     assert design is not None and evaluation is not None
     share = context.run.step(f"{key}/share", int, lambda: (context.candidates_left() + 1) // 2)
-    evaluation = tune_design(context, design, share, (evaluation,)).best or evaluation
-    diagnosis = diagnose(context, f"{key}/profile", design, evaluation)
+    diagnosis = None
+    with suppress(Stopped):
+        evaluation = tune_design(context, design, share, (evaluation,)).best or evaluation
+        diagnosis = diagnose(context, f"{key}/profile", design, evaluation)
     return evaluation, _outcome(context, attempt, evaluation, diagnosis.text if diagnosis else "")
 
 
@@ -122,8 +138,8 @@ def _outcome(
     )
 
 
-def _fastest(attempts: list[Attempt]) -> int | None:
-    accepted = [n for n, a in enumerate(attempts) if a.evaluation and a.evaluation.accepted]
+def _fastest(attempts: dict[int, Attempt]) -> int | None:
+    accepted = [n for n, a in attempts.items() if a.evaluation and a.evaluation.accepted]
     return min(accepted, key=lambda n: _seconds(attempts[n].evaluation), default=None)
 
 

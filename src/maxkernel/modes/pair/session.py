@@ -18,7 +18,6 @@ from maxkernel.modes.pair.acts import (
     Approve,
     Ask,
     EditPlan,
-    Focus,
     Move,
     Note,
     Redo,
@@ -27,17 +26,14 @@ from maxkernel.modes.pair.acts import (
     Stop,
     Undo,
 )
+from maxkernel.modes.pair.checks import bounded, checked, focus_of, require_idle
 from maxkernel.modes.pair.facts import budget_of, find_design, focus_on
 from maxkernel.modes.pair.fold import fold
 from maxkernel.modes.pair.state import State
-from maxkernel.modes.pair.suggest import TITLES
 from maxkernel.search.job import Steer
 from maxkernel.search.steer import say
 from maxkernel.store import RunFile
 from maxkernel.types import Plan
-
-MAX_TEXT = 20_000
-"""Characters of one remark, question or reason."""
 
 MAX_SOURCE_BYTES = 1 << 20
 """Bytes of an edited kernel; the judge reads no more either."""
@@ -45,9 +41,6 @@ MAX_SOURCE_BYTES = 1 << 20
 _POLL_SECONDS = 0.1
 _JOIN_SECONDS = 1.0
 """An engine that has just opened a run says within this time that it is one."""
-
-_NEEDS_KERNEL = frozenset({"judge", "debug", "tune", "profile", "explain", "accept"})
-_NEEDS_ACCEPTED = frozenset({"tune", "profile", "accept"})
 
 
 class PairSession:
@@ -108,9 +101,9 @@ class PairSession:
         state = self.state
         if key and key in state.keys:
             return state
-        _idle(state)
+        require_idle(state)
         self._require_engine()
-        return self._act(self._checked(state, ask), key)
+        return self._act(checked(self.run, self.prepared, state, ask), key)
 
     def answer(self, approve: bool, why: str = "", proposal: int | None = None) -> State:
         """A word on the stage that is shown (or on `proposal`: nothing happens if it has gone)."""
@@ -121,12 +114,12 @@ class PairSession:
             proposal = state.proposal.id
         if approve:
             self._require_engine()
-        return self._act(Answer(proposal=proposal, approve=approve, why=_text(why)))
+        return self._act(Answer(proposal=proposal, approve=approve, why=bounded(why)))
 
     def edit_plan(self, plan: Plan, card: int | None = None, key: str = "") -> State:
         """Changes a plan on the table, or adds one."""
         state = self.state
-        _idle(state)
+        require_idle(state)
         if card is not None and state.bench.card(card) is None:
             raise UsageError(f"there is no plan {card}")
         if not plan.family.strip() or not plan.strategy.strip():
@@ -144,14 +137,14 @@ class PairSession:
     def reject(self, why: str, *, card: int | None = None, design: int | None = None) -> State:
         """Refuses a plan or a design (by default the one in focus)."""
         state = self.state
-        _idle(state)
+        require_idle(state)
         if card is None and design is None:
-            design = _focus(state).design
+            design = focus_of(state).design
         if card is not None and state.bench.card(card) is None:
             raise UsageError(f"there is no plan {card}")
         if design is not None:
             find_design(self.run, design)
-        return self._act(Reject(card=card, design=design, why=_text(why)))
+        return self._act(Reject(card=card, design=design, why=bounded(why)))
 
     def note(self, text: str, design: int | None = None, key: str = "") -> State:
         """Writes a remark that planners hear, those of a search that drives this run included."""
@@ -160,20 +153,20 @@ class PairSession:
         if design is not None:
             find_design(self.run, design)
         if not (key and key in self.state.keys):
-            say(self.run, Steer("hint", design or 0, _text(text)))
-        return self._act(Note(text=_text(text), design=design), key)
+            say(self.run, Steer("hint", design or 0, bounded(text)))
+        return self._act(Note(text=bounded(text), design=design), key)
 
     def move(self, design: int) -> State:
         """Turns to another design, at its best constants: the next change branches from there."""
         state = self.state
-        _idle(state)
+        require_idle(state)
         found = find_design(self.run, design)
         return self._act(Move(focus=focus_on(self.run, self.prepared, state.bench, found)))
 
     def undo(self, of: int | None = None) -> State:
         """Takes the last decision back; with `of`, only if that one is still the last."""
         state = self.state
-        _idle(state)
+        require_idle(state)
         if of is None:
             if not state.undo:
                 raise UsageError("there is nothing to undo")
@@ -183,7 +176,7 @@ class PairSession:
     def redo(self, of: int | None = None) -> State:
         """Restores the last decision taken back."""
         state = self.state
-        _idle(state)
+        require_idle(state)
         if of is None:
             if not state.redo:
                 raise UsageError("there is nothing to redo")
@@ -227,75 +220,7 @@ class PairSession:
                 )
             time.sleep(_POLL_SECONDS)
 
-    def _checked(self, state: State, ask: Ask) -> Ask:
-        """The stage with its subject filled in, once it is certain that it can run."""
-        bench = state.bench
-        if ask.stage == "implement":
-            number = ask.card
-            if number is None:
-                number = next((c.number for c in bench.cards if c.status == "open"), None)
-            if bench.card(number) is None:
-                what = f"there is no plan {number}" if number else "there is no plan left to try"
-                raise UsageError(what, "/plan asks for plans, /edit plan writes one")
-            return msgspec.structs.replace(ask, card=number)
-        if ask.stage in _NEEDS_KERNEL:
-            ask = self._with_kernel(state, ask)
-        if ask.stage in ("judge", "tune", "auto"):
-            self._check_budget(state)
-        if ask.count < 0:
-            raise UsageError(f"{ask.stage}: the number must be at least 1, not {ask.count}")
-        if ask.stage == "answer" and not ask.text.strip():
-            raise UsageError("the question is empty")
-        return msgspec.structs.replace(ask, text=_text(ask.text))
-
-    def _with_kernel(self, state: State, ask: Ask) -> Ask:
-        focus = state.bench.focus
-        if ask.design is None:
-            focus = _focus(state)
-        elif focus is None or focus.design != ask.design:
-            found = find_design(self.run, ask.design)
-            focus = focus_on(self.run, self.prepared, state.bench, found)
-        if ask.stage in _NEEDS_ACCEPTED and focus.judged != "accepted":
-            word = "was refused" if focus.judged else "was not judged yet"
-            raise UsageError(f"design {focus.design} {word}", "/judge it, or /debug it, first")
-        if ask.stage == "debug" and focus.judged != "refused":
-            raise UsageError(f"design {focus.design} was not refused: there is nothing to repair")
-        return msgspec.structs.replace(ask, design=focus.design)
-
-    def _check_budget(self, state: State) -> None:
-        budget, spent = budget_of(self.run), len(self.run.evaluations())
-        if spent >= budget.candidates:
-            raise UsageError(
-                f"the budget is spent: {spent} of {budget.candidates} evaluations",
-                "/budget N raises it",
-            )
-        if budget.seconds is not None and state.worked >= budget.seconds:
-            raise UsageError(
-                f"the budget is spent: the team worked {state.worked:.0f} of "
-                f"{budget.seconds:.0f} seconds",
-                "/budget N SECONDS raises it",
-            )
-
     def _act(self, act: Act, key: str = "") -> State:
         named = msgspec.structs.replace(act, by=self.by, key=key or secrets.token_hex(8))
         self.run.event(KIND, **msgspec.to_builtins(named))
         return self.state
-
-
-def _focus(state: State) -> Focus:
-    if state.bench.focus is None:
-        raise UsageError("there is no kernel yet", "/plan, then /implement; or /edit kernel")
-    return state.bench.focus
-
-
-def _idle(state: State) -> None:
-    if state.running and state.proposal is not None:
-        raise UsageError(
-            f"the team is busy: {TITLES[state.proposal.ask.stage]}", "wait for it, or stop it"
-        )
-
-
-def _text(text: str) -> str:
-    if len(text) > MAX_TEXT:
-        raise UsageError(f"the text has {len(text)} characters; the limit is {MAX_TEXT}")
-    return text.strip()

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from maxkernel.modes.pair.acts import Approve, Ask, Focus
+from maxkernel.modes.pair.acts import Approve, Ask, Ended, Focus
 from maxkernel.types import Outcome, Plan
 
 
@@ -58,6 +58,10 @@ class Proposal(msgspec.Struct, frozen=True):
     """When the engine began it, Unix time."""
     sign: str = ""
     """The last sign of life while it runs."""
+    writer: str = ""
+    """The role whose model is writing an answer."""
+    draft: str = ""
+    """What it has written so far."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -85,6 +89,8 @@ class State(msgspec.Struct, frozen=True):
 
     revision: int = 0
     """Id of the last event that this state knows."""
+    settled: int = 0
+    """Id of the last one that was more than another piece of an answer under way."""
     approve: Approve = "all"
     bench: Bench = Bench()
     proposal: Proposal | None = None
@@ -93,6 +99,8 @@ class State(msgspec.Struct, frozen=True):
     undo: tuple[Decision, ...] = ()
     redo: tuple[Decision, ...] = ()
     lines: tuple[Line, ...] = ()
+    bundled: Focus | None = None
+    """The kernel that the run's bundle holds, as far as this session wrote it."""
     worked: float = 0.0
     """Seconds that finished stages took."""
     keys: frozenset[str] = frozenset()
@@ -105,3 +113,18 @@ class State(msgspec.Struct, frozen=True):
     def running(self) -> bool:
         """A stage is at work, or about to."""
         return self.proposal is not None and self.proposal.status != "open"
+
+
+def bench_after(bench: Bench, act: Ended) -> Bench:
+    """The bench with what a stage came to."""
+    number = len(bench.cards)
+    added = tuple(Card(number + n, plan, "team") for n, plan in enumerate(act.plans, 1))
+    cards = tuple(
+        msgspec.structs.replace(card, status="tried", outcome=act.outcomes[card.number])
+        if card.number in act.outcomes
+        else card
+        for card in (*bench.cards, *added)
+    )
+    focus = act.focus or bench.focus
+    accepted = focus if act.accepted else bench.accepted
+    return msgspec.structs.replace(bench, cards=cards, focus=focus, accepted=accepted)

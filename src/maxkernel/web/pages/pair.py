@@ -30,7 +30,7 @@ from maxkernel.web.views.design import source_lines
 from maxkernel.web.views.marks import marks
 
 TALK_LINES = 200
-PARTS = ("talk", "proposal", "plans", "kernel", "bar", "editor")
+PARTS = ("talk", "draft", "proposal", "plans", "kernel", "bar", "editor")
 
 
 class PairPages:
@@ -53,6 +53,8 @@ class PairPages:
         if name not in PARTS:
             return Response(status_code=404)
         client = self._runs.client(request)
+        if name == "draft":
+            return render("parts/draft.html", {"proposal": client.state.proposal})
         values = self._values(client)
         if name == "editor":
             values |= _editor(client, request.query_params.get("edit", ""))

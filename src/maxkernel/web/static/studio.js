@@ -6,6 +6,7 @@
   const live = document.getElementById("live");
   let pending = null;
   let source = null;
+  let last = [];
 
   function changed() {
     if (pending !== null) return;
@@ -15,11 +16,21 @@
     }, 150);
   }
 
+  // While an answer is being written, only the last number of the mark changes.
+  function heard(event) {
+    const mark = JSON.parse(event.data);
+    const draft = Array.isArray(mark) && mark.length === 3
+      && mark[0] === last[0] && mark[1] === last[1];
+    last = mark;
+    if (draft) body.dispatchEvent(new CustomEvent("draft-changed"));
+    else changed();
+  }
+
   function listen() {
     const address = body.dataset.events;
     if (!address || source !== null) return;
     source = new EventSource(address);
-    source.addEventListener("changed", changed);
+    source.addEventListener("changed", heard);
     source.onopen = () => { live.textContent = "live"; };
     source.onerror = () => { live.textContent = "reconnecting"; };
   }
