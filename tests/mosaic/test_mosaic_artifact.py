@@ -237,3 +237,16 @@ def test_unsigned_arrays_around_a_kernel_are_read() -> None:
     (found,) = mosaic.run(program, [X, key])
     (twin,) = interpret(call, [X, key])
     np.testing.assert_allclose(found, twin, rtol=1e-6)
+
+
+def test_composite_operations_around_a_kernel_are_run() -> None:
+    """`top_k` names a function of its own, which the pieces around kernels must keep."""
+
+    def call(x: Any) -> Any:
+        values, places = lax.top_k(mosaic_zoo.softmax(x), 3)
+        return values, places
+
+    found = mosaic.run(mosaic.load(export(call, [X])), [X])
+    wanted = interpret(call, [X])
+    np.testing.assert_allclose(np.asarray(found[0]), wanted[0], rtol=1e-5)
+    np.testing.assert_array_equal(np.asarray(found[1]), wanted[1])

@@ -125,12 +125,11 @@ class _Twin:
 
 
 def _callees(operations: Sequence[ir.Operation]) -> set[str]:
-    return {
-        callee_of(op)
-        for top in operations
-        for op in (top, *walk_operations(top))
-        if op.name == "func.call"
-    }
+    """Functions that are called, and those that say what a composite operation (top_k) does."""
+    inside = [op for top in operations for op in (top, *walk_operations(top))]
+    calls = {callee_of(op) for op in inside if op.name == "func.call"}
+    composites = [op for op in inside if op.name == "stablehlo.composite"]
+    return calls | {ir.FlatSymbolRefAttr(op.attributes["decomposition"]).value for op in composites}
 
 
 def lift(module: ir.Module, segment: Segment) -> ir.Module:
