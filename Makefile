@@ -19,6 +19,8 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.main_job
+	$(BIN)/python -m benchmarks.loop
+	$(BIN)/python -m benchmarks.prompts
 
 # Simulated against published times; benchmarks/fidelity/README.md says how CACHE is filled.
 fidelity: $(STAMP)
