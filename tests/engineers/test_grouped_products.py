@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from compiling import compile_for
+from emitted_style import assert_clean
 from graphs import task_info
 from jax import lax
 from kernels import TEAM, load
@@ -80,6 +81,7 @@ def draw(specs):
 def test_equal_at_ragged_sizes(reference, specs, tunables):
     inputs = draw(specs)
     source = emitted(reference, specs)
+    assert_clean(source)
     wanted = np.asarray(jax.jit(reference)(*inputs), np.float32)
     found = np.asarray(load(source)(*inputs, **tunables), np.float32)
     tolerance = 0.02 * float(np.sqrt(np.mean(wanted**2)))

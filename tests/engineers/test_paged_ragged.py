@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from emitted_style import assert_clean
 from graphs import task_info
 from jax import lax
 from kernels import TEAM, load
@@ -72,6 +73,7 @@ def draw(spare):
 
 
 def test_decodes_chunks_and_unused_rows(source):
+    assert_clean(source)
     wanted = np.asarray(mixed(*draw(0.0)), np.float32)
     tunables = {"block_q": 8, "block_pages": 3, "decode_pages": 2}
     found = np.asarray(load(source)(*draw(jnp.nan), **tunables), np.float32)

@@ -12,7 +12,7 @@ from maxkernel.engineers.builtin.cuts import producers
 from maxkernel.engineers.builtin.expr import BINARY, CALLS, Code
 from maxkernel.engineers.builtin.layouts import PASS_THROUGH
 from maxkernel.engineers.builtin.sizes import Sizes
-from maxkernel.engineers.builtin.text import Names, number
+from maxkernel.engineers.builtin.text import WIDTH, Names, call, number
 from maxkernel.types import Graph, Node
 
 _INLINE = 45
@@ -32,6 +32,7 @@ _NAMES = {
     "logistic": "gate",
 }
 _REDUCE = {"reduce_sum": "jnp.sum", "reduce_max": "jnp.max", "reduce_min": "jnp.min"}
+_LAX = frozenset({"shift_left", "shift_right_logical", "shift_right_arithmetic"})
 _SHAPING = ("reshape", "squeeze", "expand_dims")
 
 
@@ -71,7 +72,7 @@ class Writer:
         if node is None:
             return code.text
         name = self.names.new(_NAMES.get(node.op, "value"))
-        self.lines.append(f"{name} = {code.text}")
+        self.lines.append(_fitted(f"{name} = {code.text}"))
         self._codes.pop(value, None)
         self.known[value] = name
         return name
@@ -153,6 +154,9 @@ class Writer:
             return indexing.dot(self, node, value)
         if node.op == "slice":
             return indexing.slice_of(self, node)
+        if node.op == "concatenate":
+            parts = ", ".join(self.full(v).text for v in node.inputs)
+            return Code(f"jnp.concatenate([{parts}], axis={int(node.params['dimension'])})")
         if node.op == "transpose":
             order = ", ".join(str(int(i)) for i in node.params["permutation"])
             return Code(f"{self.full(source).at(100)}.transpose({order})")
@@ -235,6 +239,8 @@ class Writer:
             return Code(f"{codes[0].at(tight)} {sign} {codes[1].at(level + 1)}", level)
         if node.op in CALLS:
             return Code(f"{CALLS[node.op]}({', '.join(texts)})")
+        if node.op in _LAX:
+            return Code(f"jax.lax.{node.op}({', '.join(texts)})")
         raise Unsupported(f"`{node.op}` beside the kernels")
 
     def _whole_division(self, node: Node) -> tuple[int, int] | None:
@@ -250,3 +256,20 @@ class Writer:
         if self.graph.values[lower.inputs[1]].literal != 1:
             return None
         return quotient.inputs[0], quotient.inputs[1]
+
+
+def _fitted(line: str) -> str:
+    """A statement inside a function; one call per line where it is too long for one."""
+    prefix, _, rest = line.partition("(")
+    if len(line) + 4 <= WIDTH or not rest.endswith(")"):
+        return line
+    parts, depth = [""], 0
+    for letter in rest[:-1]:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if depth or any(p.count("(") != p.count(")") for p in parts):
+        return line
+    return call(prefix, [p.strip() for p in parts], 0)

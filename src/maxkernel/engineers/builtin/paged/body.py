@@ -170,12 +170,18 @@ def body(d: Decode, module: Module) -> str:
         own_length=f"lengths_ref[sequence]{shift}",
         page_of="index" if d.keys.axis == 0 else ":, index",
         score="\n".join(f"        {line}" for line in _score(d, module)),
-        values="keys" if d.shared else "by_head(values_ref.at[turn], kv_heads)",
+        values=_values(d),
     )
     head, rest = text.split("\n", 1)
     if len(head) > 88:
         head = call("body", [*refs, "*", "page"], 0, "def ", ":")
     return f"{head}\n{rest}"
+
+
+def _values(d: Decode) -> str:
+    if d.values.columns is not None:
+        return "[part[:, : out_ref.shape[3]] for part in keys]"
+    return "keys" if d.shared else "by_head(values_ref.at[turn], kv_heads)"
 
 
 def _by_head(pool: Pool) -> str:

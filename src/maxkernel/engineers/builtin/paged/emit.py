@@ -5,12 +5,13 @@ from __future__ import annotations
 from maxkernel.engineers.builtin.module import Module, array_names, parameters
 from maxkernel.engineers.builtin.paged.body import body
 from maxkernel.engineers.builtin.paged.match import Decode, Pool
-from maxkernel.engineers.builtin.text import Names, call, doc, sequence
+from maxkernel.engineers.builtin.text import Names, broken, call, doc, sequence
+from maxkernel.engineers.builtin.xla import Writer
 from maxkernel.types import TaskInfo, TunableSpace
 
 _OWN = tuple(
     "sequences table_pages page kv_heads block block_pages queries group missing keys values out "
-    "out_shape by_head".split()
+    "out_shape by_head attended".split()
 )
 
 
@@ -24,6 +25,11 @@ def decode_module(
     module.constants["NT"] = ("(((1,), (1,)), ((), ()))", "both operands contracted by columns")
     module.constants["UNROLL"] = ("8", "pages whose copies are issued per trip of a loop")
     module.constants["VMEM_LIMIT_BYTES"] = (f"{vmem_limit >> 20} * 2**20", "")
+    if d.values.columns is not None:
+        module.constants["VALUE_WIDTH"] = (
+            str(d.values.columns),
+            "columns of a row that are values",
+        )
     if d.group % 8:
         module.constants["SUBLANES"] = ("8", "queries of a head fill whole tiles")
     module.functions += [body(d, module), _kernel(info, d, arguments, tunables)]
@@ -32,7 +38,11 @@ def decode_module(
 
 def _kernel(info: TaskInfo, d: Decode, arguments: list[str], tunables: TunableSpace) -> str:
     arrays = array_names(info, arguments)
-    q, table, lengths = arrays[d.queries.index], arrays[d.table], arrays[d.lengths.index]
+    constants = {arguments[i]: value for i, value in info.statics.items()}
+    writer = Writer(info.graph, arrays, Names([*_OWN, *arguments]), constants)
+    q = writer.value(d.computed) if d.computed is not None else arrays[d.queries.index]
+    before, writer.lines = writer.lines, []
+    table, lengths = arrays[d.table], arrays[d.lengths.index]
     pools = [(arrays[p.use.index], p) for p in ([d.keys] if d.shared else [d.keys, d.values])]
     name, pool = pools[0]
     heads = f"{name}.shape[{pool.head}]" if pool.head is not None else "1"
@@ -40,6 +50,7 @@ def _kernel(info: TaskInfo, d: Decode, arguments: list[str], tunables: TunableSp
     lines = [
         call("kernel", [*arguments, "*", *defaults], 0, "def ", ":"),
         doc("One step of the grid per sequence; the pools stay in HBM.", 4),
+        *(f"    {line}" for text in before for line in text.split("\n")),
         f"    sequences, table_pages = {table}.shape",
         f"    page, kv_heads = {name}.shape[{pool.slot}], {heads}",
         "    block = min(block_pages, table_pages)",
@@ -67,7 +78,8 @@ def _kernel(info: TaskInfo, d: Decode, arguments: list[str], tunables: TunableSp
     ]
     in_specs = [f"pl.BlockSpec((1, *queries.shape[1:]), {step})"]
     in_specs += ["pl.BlockSpec(memory_space=pl.ANY)"] * len(pools)
-    out_shape = f"(*queries.shape[:3], {values}.shape[-1])"
+    width = "VALUE_WIDTH" if d.values.columns is not None else f"{values}.shape[-1]"
+    out_shape = f"(*queries.shape[:3], {width})"
     grid = [
         "num_scalar_prefetch=2",
         "grid=(sequences,)",
@@ -86,7 +98,13 @@ def _kernel(info: TaskInfo, d: Decode, arguments: list[str], tunables: TunableSp
     lines.append(call("pl.pallas_call", parts, 4, "out = ") + f"({', '.join(passed)})")
     if padded:
         lines.append("    out = out[:, :, :group]")
-    lines.append(f"    return out.reshape({_result(d, q, values)})")
+    result = f"out.reshape({_result(d, q, width)})"
+    if d.result != info.graph.outputs[0]:
+        lines.append(f"    attended = {result}")
+        writer.known[d.result] = "attended"
+        result = writer.result(info.graph.outputs[0])
+        lines += [f"    {line}" for text in writer.lines for line in text.split("\n")]
+    lines.append(f"    return {result}")
     return "\n".join(lines)
 
 
@@ -105,14 +123,14 @@ def _buffer(label: str, pool: Pool) -> str:
     record = f"*{label}.shape[1:]"
     if pool.axis:
         record = f"{label}.shape[0], *{label}.shape[2:]"
-    return f"pltpu.VMEM((2, block, {record}), {label}.dtype)"
+    return broken(f"pltpu.VMEM((2, block, {record}), {label}.dtype)", 16)
 
 
-def _result(d: Decode, q: str, values: str) -> str:
+def _result(d: Decode, q: str, width: str) -> str:
     """The output's shape: that of the queries where widths are equal."""
     if len(d.output.dims) == len(d.queries.dims) and d.output.shape == d.queries.shape:
         return f"{q}.shape"
     shape = list(d.output.shape)
     if shape[: len(d.queries.shape) - 1] == list(d.queries.shape[:-1]):
-        return f"*{q}.shape[:-1], {values}.shape[-1]"
+        return f"*{q}.shape[:-1], {width}"
     return f"sequences, *{tuple(shape[1:-1])}, -1"

@@ -11,6 +11,7 @@ from maxkernel.engineers.builtin.canon import canonicalise
 from maxkernel.engineers.builtin.cuts import cut
 from maxkernel.engineers.builtin.operands import flat
 from maxkernel.engineers.builtin.paged.bounds import length_bound
+from maxkernel.engineers.builtin.paged.frame import Frame, find_frame
 from maxkernel.engineers.builtin.paged.pools import Gathered, page_gathers
 from maxkernel.engineers.builtin.terms import REDUCTIONS, Dot, InputUse, Output, Program
 from maxkernel.types import TaskInfo
@@ -21,12 +22,14 @@ Pairs = tuple[tuple[Dim, Dim], ...]
 @dataclass(frozen=True)
 class Pool:
     """A pool of pages. `axis`, `slot`, `head`: the dimensions that count pages, positions in a
-    page, and key/value heads (None where there is one head only); the width is the last one."""
+    page, and key/value heads (None where there is one head only); the width is the last one.
+    `columns`: only the first so many columns are meant."""
 
     use: InputUse
     axis: int
     slot: int
     head: int | None
+    columns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class Decode:
 
     Queries lie (sequences, key/value heads, queries per head, width), perhaps merged. `score` is a
     function of `product`, the first matrix product times `scale`. Position p counts where
-    p < lengths + `shift`. `table`: position of the page table among the inputs.
+    p < lengths + `shift`. `table`: position of the page table among the inputs. `computed`: the
+    graph value that the queries are, where they are no input; `result`: the one that is computed.
     """
 
     program: Program
@@ -51,6 +55,8 @@ class Decode:
     output: Output
     heads: int
     group: int
+    computed: int | None
+    result: int
 
     @property
     def shared(self) -> bool:
@@ -75,11 +81,15 @@ def match(info: TaskInfo) -> Decode:
         raise Unsupported("it does not gather the pages of keys and values by a table")
     if len({g.table for g in gathers}) != 1:
         raise Unsupported("keys and values have different page tables")
-    program = canonicalise(cut(info, [g.value for g in gathers]))
-    return _decode(info, program, {len(info.inputs) + i: g for i, g in enumerate(gathers)})
+    frame = find_frame(info.graph, gathers)
+    gathers += frame.parts
+    given = [g.value for g in gathers]
+    given += [] if frame.queries is None else [frame.queries]
+    program = canonicalise(cut(info, given, [frame.result]))
+    return _decode(info, program, frame, {len(info.inputs) + i: g for i, g in enumerate(gathers)})
 
 
-def _decode(info: TaskInfo, program: Program, gathers: dict[int, Gathered]) -> Decode:
+def _decode(info: TaskInfo, program: Program, frame: Frame, gathers: dict[int, Gathered]) -> Decode:
     first, second = _products(program)
     output, position = program.outputs[0], next(iter(gathers.values())).table
     mine = 0 if first in program.reach([program[second].args[0]]) else 1
@@ -119,7 +129,7 @@ def _decode(info: TaskInfo, program: Program, gathers: dict[int, Gathered]) -> D
     return Decode(
         program, _queries(program, queries, heads), key_pool, value_pool, position, lengths,
         shift, score, product, scale * factor, output, kv_heads,
-        program.extent(heads[outer:]) // kv_heads,
+        program.extent(heads[outer:]) // kv_heads, frame.queries, frame.result,
     )  # fmt: skip
 
 
@@ -201,6 +211,8 @@ def _pool(
     if gathered is None:
         raise Unsupported("a product reads pages that are changed after gathering")
     use = program.input(term)
+    if gathered.columns is not None:
+        return _columns(program, use, gathered, [a for a, _, has in batch if has], free, table)
     rank = len(use.dims)
     outer = flat([use.dims[i] for i in gathered.index_dims(rank)])
     record = [use.dims[i] for i in gathered.offsets]
@@ -219,14 +231,30 @@ def _pool(
     of_head = places[record.index(head)] if head else None
     if len([d for d in record if d]) != (3 if head else 2):
         raise Unsupported("a page has dimensions that attention does not know")
-    pool = InputUse(
-        gathered.pool,
-        program.names[gathered.pool],
-        program.shapes[gathered.pool],
-        program.dtypes[gathered.pool],
-        (),
-    )
+    pool = _input(program, gathered.pool)
     return Pool(pool, gathered.axis, places[record.index(slot)], of_head), len(count)
+
+
+def _columns(
+    program: Program,
+    use: InputUse,
+    gathered: Gathered,
+    sequences: list[Axis],
+    free: Pairs,
+    table: tuple[int, ...],
+) -> tuple[Pool, int]:
+    """The pool of values that are the first columns of rows without heads."""
+    pool = _input(program, gathered.pool)
+    positions = flat([mine for _, mine in free])
+    plain = use.dims[:2] == (tuple(sequences), positions) and len(pool.shape) == 3
+    if not plain or gathered.axis != 0 or program.extent(sequences) != table[0]:
+        raise Unsupported("part of the gathered rows lies in another order")
+    return Pool(pool, 0, 1, None, gathered.columns), len(sequences)
+
+
+def _input(program: Program, position: int) -> InputUse:
+    names, shapes, dtypes = program.names, program.shapes, program.dtypes
+    return InputUse(position, names[position], shapes[position], dtypes[position], ())
 
 
 def _split(program: Program, axes: Dim, size: int) -> tuple[Dim, Dim]:

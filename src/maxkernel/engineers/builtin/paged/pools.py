@@ -15,7 +15,8 @@ class Gathered:
 
     `value`: the graph value of the gathered array; `pool`, `table`: positions of the two inputs;
     `axis`: the pool's dimension that counts pages; `offsets`: the gathered array's dimensions
-    that are a page's own, in the pool's order.
+    that are a page's own, in the pool's order. `columns`: the value is not the gathered array but
+    the first so many columns of its rows, by sequence and position.
     """
 
     value: int
@@ -23,6 +24,7 @@ class Gathered:
     table: int
     axis: int
     offsets: tuple[int, ...]
+    columns: int | None = None
 
     def index_dims(self, rank: int) -> tuple[int, ...]:
         """The gathered array's dimensions that come from the table."""
