@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from maxkernel import config
 from maxkernel.bench import Method, Row
 from maxkernel.bench.pace import Pace
 from maxkernel.cli.bench_progress import BenchLines
-from maxkernel.cli.bench_run import Limits, Search, method_of
+from maxkernel.cli.bench_run import Limits, Search, method_of, shared_limits
 from maxkernel.cli.models import Limits as ModelLimits
 from maxkernel.errors import UsageError
 from maxkernel.types import Candidate, Evaluation, Time
@@ -77,6 +78,14 @@ def test_kernels_are_judged_and_named_after_tasks(tmp_path: Path) -> None:
     assert (made.settings.team, made.settings.mode) == ("given kernels", "judge")
     with pytest.raises(UsageError, match="searches nothing"):
         method(mode="graph", kernels=str(tmp_path))
+
+
+def test_tasks_that_share_the_machine_get_longer() -> None:
+    alone = config.Settings()
+    shared = shared_limits(alone, 2)
+    assert shared.compile_seconds == 2 * alone.compile_seconds
+    assert shared.check_seconds == 2 * alone.check_seconds
+    assert shared_limits(alone, 1) == alone
 
 
 def test_progress_says_which_task_is_where_and_what_is_left() -> None:

@@ -152,6 +152,8 @@ def _judged(
         prepared, Candidate(source), lambda stage: progress.stage(stage, None)
     )
     verdict, failure = session.judge.verdict(prepared, evaluation), evaluation.failure
+    if failure is not None and failure.kind == "environment":
+        return _ended(row, "error", failure.message)
     best = evaluation.time if evaluation.accepted else None
     outcome = "refused" if failure is not None else "faster" if verdict.faster else "accepted"
     return msgspec.structs.replace(

@@ -7,9 +7,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from rich.table import Table
 from rich.text import Text
 
+from maxkernel import config
 from maxkernel.api import open_session
 from maxkernel.api.team import Models
 from maxkernel.bench import BenchResult, Method, Settings, render, run_bench, summarise, words
@@ -84,8 +86,8 @@ def run(
     method = method_of(suite, edition, target, search, limits, chosen)
     _check(limits, output)
     quiet = output.flags.as_json
-    with open_session(target, unsafe_no_sandbox=output.flags.unsafe) as session:
-        settings = method.settings
+    settings, shared = method.settings, shared_limits(config.load_settings(), output.at_once)
+    with open_session(target, settings=shared, unsafe_no_sandbox=output.flags.unsafe) as session:
         name = f"bench-{suite}-{settings.target}-{settings.digest}"
         folder = session.settings.runs_path / name
         if output.rerun and folder.exists():
@@ -102,6 +104,18 @@ def run(
                 ) from None
     _print(result, folder, output)
     return 0
+
+
+def shared_limits(settings: config.Settings, at_once: int) -> config.Settings:
+    """The settings' limits are for a stage that has the machine to itself; tasks in flight share
+    it, so each gets as many times longer."""
+    return msgspec.structs.replace(
+        settings,
+        capture_seconds=settings.capture_seconds * at_once,
+        compile_seconds=settings.compile_seconds * at_once,
+        check_seconds=settings.check_seconds * at_once,
+        trace_seconds=settings.trace_seconds * at_once,
+    )
 
 
 def method_of(
