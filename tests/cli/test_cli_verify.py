@@ -31,6 +31,7 @@ def test_a_report_is_verified_and_changes_are_seen(cli: Any) -> None:
     claims = {finding["claim"]: finding for finding in found["findings"]}
     assert claims["errors"]["agrees"] and "last bit" in claims["errors"]["words"]
     assert claims["confirmed"]["agrees"] and claims["speedup"]["agrees"]
+    assert claims["full size"]["agrees"] and "last bit" in claims["full size"]["words"]
     told = json.loads((bundle / "report.json").read_text())
     kinds = {item["kind"] for item in told["checklist"]}
     assert kinds == {"proven", "measured", "unknown"}
@@ -45,6 +46,13 @@ def test_a_report_is_verified_and_changes_are_seen(cli: Any) -> None:
     resealed = changed(bundle, cli.folder / "resealed", sealed=True, speedup=99.0)
     status, found = cli.json("verify", resealed)
     assert (status, disagreeing(found)) == (1, ["speedup"])
+    spot = told["confirmation"]["spot"]
+    assert spot["seed"] and {trial["name"] for trial in told["confirmation"]["trials"]} > {"large"}
+    confirmation = told["confirmation"] | {"spot": spot | {"seed": spot["seed"] + 1}}
+    other_seed = changed(bundle, cli.folder / "seed", sealed=True, confirmation=confirmation)
+    _, found = cli.json("verify", other_seed)
+    claims = {finding["claim"]: finding for finding in found["findings"]}
+    assert not claims["full size"]["agrees"]
     kernel = cli.folder / "other"
     changed(bundle, kernel)
     (kernel / "kernel.py").write_text((bundle / "kernel.py").read_text() + "\n")
@@ -58,8 +66,13 @@ def test_what_is_no_report_is_wrong_use(cli: Any) -> None:
     assert "is not a report" in out + err
 
 
-def test_thorough_says_what_was_proven(cli: Any) -> None:
-    status, out, _ = cli.run("judge", "norm.py", "kernel.py", "--thorough")
+def test_judge_says_what_was_proven_and_what_was_left_out(cli: Any) -> None:
+    status, out, _ = cli.run("judge", "norm.py", "kernel.py")
     assert status == 0
     assert "what this rests on" in out
     assert "right on 3 further secret seeds" in out and "random blocks" in out
+    assert "right on other inputs: uniform" in out
+    status, out, _ = cli.run("judge", "norm.py", "kernel.py", "--quick")
+    assert status == 0
+    assert "further secret seeds" not in out
+    assert "not looked for" in out and "one in turn, not on all" in out

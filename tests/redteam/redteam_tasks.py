@@ -64,7 +64,93 @@ def check_inputs(key):
     return make(key, 16, 64)
 """
 
+SOFTMAX = """
+import jax, jax.numpy as jnp
+TOLERANCE = {"atol": 1e-6, "rtol": 1e-4}
+
+def reference(x):
+    return jax.nn.softmax(x, -1)
+
+def inputs(key):
+    return jax.random.normal(key, (512, 512))
+
+def check_inputs(key):
+    return jax.random.normal(key, (64, 256))
+"""
+
+LEAKY = """
+import jax, jax.numpy as jnp
+TOLERANCE = {"atol": 1e-4, "rtol": 1e-4}
+
+def reference(x):
+    return jnp.where(x > 0, x, 0.1 * x) * 3
+
+def inputs(key):
+    return jax.random.uniform(key, (512, 512))
+
+def check_inputs(key):
+    return jax.random.uniform(key, (64, 256))
+"""
+
+ROOTS = """
+import jax, jax.numpy as jnp
+TOLERANCE = {"atol": 1e-3, "rtol": 1e-3}
+
+def reference(x):
+    return jnp.sign(x) * jnp.sqrt(jnp.abs(x))
+
+def inputs(key):
+    return jax.random.normal(key, (512, 512))
+
+def check_inputs(key):
+    return jax.random.normal(key, (64, 256))
+"""
+
+RANGES = """
+import jax, jax.numpy as jnp
+TOLERANCE = {"atol": 1e-2, "rtol": 1e-2}
+
+def reference(x):
+    low, high = x.min(0), x.max(0)
+    return x + (x - low) / (high - low + 4e-6)
+
+def inputs(key):
+    return jax.random.normal(key, (256, 512))
+
+def check_inputs(key):
+    return jax.random.normal(key, (64, 256))
+"""
+
+PAGES = """
+import jax, jax.numpy as jnp
+TOLERANCE = {"atol": 1e-4, "rtol": 1e-4}
+
+def reference(lengths, x):
+    mask = jnp.arange(x.shape[1])[None, :, None] < lengths[:, None, None]
+    return jnp.where(mask, x, 0).sum(1)
+
+def make(key, batch, time):
+    a, b = jax.random.split(key)
+    pages = jax.random.randint(a, (batch,), 1, time // 16 + 1)
+    return 16 * pages, 1 + jax.random.normal(b, (batch, time, 128))
+
+def inputs(key):
+    return make(key, 32, 256)
+
+def check_inputs(key):
+    return make(key, 16, 128)
+"""
+
 TASKS: dict[str, Task] = {
     name: task_from_text(name, "maxkernel", f"{name}.py", {f"{name}.py": text})
-    for name, text in {"rows": ROWS, "product": PRODUCT, "ragged": RAGGED}.items()
+    for name, text in {
+        "rows": ROWS,
+        "product": PRODUCT,
+        "ragged": RAGGED,
+        "softmax": SOFTMAX,
+        "leaky": LEAKY,
+        "roots": ROOTS,
+        "ranges": RANGES,
+        "pages": PAGES,
+    }.items()
 }

@@ -15,7 +15,7 @@ import pytest
 from jax import lax
 from worker_samples import task_of
 
-from maxkernel.worker import check
+from maxkernel.worker import reference
 from maxkernel.worker.oracle import promoted_function
 
 BF16 = ml_dtypes.bfloat16
@@ -162,17 +162,17 @@ def test_levels_of_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
         def reference(x): return x @ x
         def inputs(key): return jnp.ones((64, 64), jnp.bfloat16)
     """)
-    assert check.prepare(product).precision == "float64"
-    monkeypatch.setattr(check, "FLOAT64_FLOPS_LIMIT", 2 * 64**3 - 1)
+    assert reference.prepare(product).precision == "float64"
+    monkeypatch.setattr(reference, "FLOAT64_FLOPS_LIMIT", 2 * 64**3 - 1)
     solver = task_of("""
         import jax, jax.numpy as jnp
         def reference(x): return jax.scipy.sparse.linalg.cg(lambda v: 2 * v, x)[0]
         def inputs(key): return jnp.ones((64,))
     """)
-    solved = check.prepare(solver)
+    solved = reference.prepare(solver)
     assert solved.precision == "float32"
     np.testing.assert_allclose(solved.oracle(np.ones(64, np.float32))[0], 0.5, rtol=1e-6)
-    dear = check.prepare(product)
+    dear = reference.prepare(product)
     assert dear.precision == "float32"
     assert dear.oracle(np.ones((64, 64), BF16))[0].dtype == np.float32
 

@@ -57,10 +57,12 @@ def judge(
     tunable: Annotated[
         list[str] | None, typer.Option("--tunable", help="NAME=VALUE; may be repeated.")
     ] = None,
-    thorough: Annotated[
+    quick: Annotated[
         bool,
         typer.Option(
-            "--thorough", help="Also what winners go through: seeds, hazards, the full size."
+            "--quick",
+            help="Only what every candidate of a search goes through: no further seeds and "
+            "inputs, hazards or full size.",
         ),
     ] = False,
     allow_weak_task: Weak = False,
@@ -68,11 +70,11 @@ def judge(
     unsafe_no_sandbox: Unsafe = False,
     no_cache: NoCache = False,
 ) -> int:
-    """Judge one kernel: capture, rules, compile, check, time."""
+    """Judge one kernel: capture, rules, compile, check, time, and all that a winner must bear."""
     from maxkernel.cli.commands import run_judge
 
     flags = Flags(as_json, unsafe_no_sandbox, not no_cache, allow_weak_task)
-    return run_judge(task, kernel, target, tunable or [], flags, thorough)
+    return run_judge(task, kernel, target, tunable or [], flags, quick)
 
 
 @app.command()

@@ -110,11 +110,12 @@ def run_judge(
     target: str,
     tunables: list[str],
     flags: Flags,
-    thorough: bool = False,
+    quick: bool = False,
 ) -> int:
     """`maxkernel judge`: exit status 0 when the kernel is accepted, faster or not.
 
-    A kernel whose full-size program is another one than the checked one is always confirmed.
+    A `quick` judgement leaves out what only winners of a search go through, but for a kernel whose
+    full-size program is another one than the checked one.
     """
     loaded = load_task(task)
     candidate = candidate_of(kernel, tunables)
@@ -123,7 +124,7 @@ def run_judge(
         evaluation = verdict.evaluation
         differs = evaluation.numerics is not None and evaluation.numerics.differences
         confirmation = None
-        if evaluation.accepted and (thorough or differs):
+        if evaluation.accepted and (differs or not quick):
             with tables.status("confirming", quiet=flags.as_json):
                 confirmation = session.judge.confirm(prepared, candidate)
     failed = confirmation is not None and confirmation.failure is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from maxkernel.judge.lint import describe_holes
 from maxkernel.judge.prepared import Prepared
 from maxkernel.judge.rules import CONSTANT_LIMIT_BYTES, pallas_share
-from maxkernel.types import ArtifactFacts, Confirmation, Evaluation, Numerics
+from maxkernel.types import ArtifactFacts, Confirmation, Evaluation, Numerics, Trial
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ def checklist(
         items += [Item("measured", text) for text in _work(facts, prepared)]
     if numerics is not None:
         items += _numbers(numerics)
-    items += _confirmed(confirmation)
+    items += _confirmed(numerics, confirmation)
     items += [Item("unknown", text) for text in _unknown(prepared, evaluation)]
     order = ("proven", "measured", "unknown")
     return tuple(sorted(items, key=lambda item: order.index(item.kind)))
@@ -73,14 +73,18 @@ def _numbers(numerics: Numerics) -> Iterator[Item]:
         yield Item("unknown", f"the full-size program is another one: {difference}")
 
 
-def _confirmed(confirmation: Confirmation | None) -> Iterator[Item]:
+def _confirmed(numerics: Numerics | None, confirmation: Confirmation | None) -> Iterator[Item]:
     if confirmation is None:
+        trials = numerics.trials if numerics is not None else ()
+        yield from _trials(trials, "this kernel was tried on one in turn, not on all")
         yield Item(
             "unknown",
-            "races, unwritten memory, determinism, the full size: not looked for (--thorough does)",
+            "races, unwritten memory, determinism, the full size, further seeds: not looked for "
+            "(`maxkernel judge` without --quick does)",
         )
         return
     yield Item("measured", f"right on {confirmation.seeds} further secret seeds")
+    yield from _trials(confirmation.trials, "")
     yield Item(
         "measured",
         f"bit-equal in {confirmation.hazard_runs} runs: repeated, with other contents of unwritten "
@@ -96,6 +100,21 @@ def _confirmed(confirmation: Confirmation | None) -> Iterator[Item]:
         f"right at full size in {spot.blocks} random blocks: {spot.elements} elements, "
         f"{spot.steps} of {spot.total_steps} grid steps",
     )
+
+
+def _trials(trials: Sequence[Trial], rest: str) -> Iterator[Item]:
+    ran = dict.fromkeys(_named(trial) for trial in trials if not trial.skipped)
+    skipped = dict.fromkeys(f"{trial.name} ({trial.skipped})" for trial in trials if trial.skipped)
+    if ran:
+        yield Item("measured", f"right on other inputs: {', '.join(ran)}")
+    if skipped:
+        yield Item("unknown", f"inputs that tell nothing here: {', '.join(skipped)}")
+    if rest:
+        yield Item("unknown", f"other distributions of inputs: {rest}")
+
+
+def _named(trial: Trial) -> str:
+    return f"{trial.name} ({trial.how})" if trial.how else trial.name
 
 
 def _unknown(prepared: Prepared, evaluation: Evaluation) -> Iterator[str]:

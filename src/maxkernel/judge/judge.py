@@ -19,8 +19,10 @@ from maxkernel.executor import Executor
 from maxkernel.judge import requests
 from maxkernel.judge.bound import roofline
 from maxkernel.judge.cache import Cache, stage_key
+from maxkernel.judge.confirm import confirmation, spot_blocks
 from maxkernel.judge.desk import Desk, Pending
-from maxkernel.judge.numerics import numerics_failure, spot_failure
+from maxkernel.judge.inputs import Inputs, Rota, repeated, secret_seed
+from maxkernel.judge.numerics import numerics_failure
 from maxkernel.judge.prepared import Prepared
 from maxkernel.judge.rules import check_rules, check_share
 from maxkernel.judge.source import read_source
@@ -32,6 +34,7 @@ from maxkernel.types import (
     Confirmation,
     Evaluation,
     Failure,
+    Numerics,
     Spot,
     Task,
     TaskInfo,
@@ -49,13 +52,6 @@ from maxkernel.types.messages import (
     TraceRequest,
 )
 
-CONFIRMATIONS = 3
-"""Fresh seeds on which a winner is checked once more."""
-
-SPOT_BLOCKS = 8
-"""Random output blocks of a winner that are computed at full size; four times as many when the
-full-size program is another one than the checked one."""
-
 _TOO_MUCH = frozenset({"timeout", "memory", "environment"})
 """Failures of a spot check that say more about this machine than about the kernel."""
 
@@ -64,13 +60,14 @@ OnStage = Callable[[str], None]
 
 
 class Judge:
-    """Judges candidates for one target. Thread-safe; holds no state but its cache."""
+    """Judges candidates for one target. Thread-safe; holds a cache and the seeds in use."""
 
     def __init__(
         self, executor: Executor, target: Target, settings: Settings, cache: Cache | None = None
     ) -> None:
         self._desk = Desk(executor, cache)
         self._settings = settings
+        self._rota = Rota()
         self.target = target
 
     @property
@@ -118,12 +115,12 @@ class Judge:
         candidate: Candidate,
         on_stage: OnStage = lambda _: None,
         captured: Artifact | Failure | None = None,
-        seed: int | None = None,
+        again: Numerics | None = None,
     ) -> Evaluation:
         """Everything there is to find about a candidate. Never raises for a candidate's fault.
 
-        `captured` is what `capture` answered for it, where the caller has asked already. `seed`
-        repeats an earlier check; without one the check draws its own, secret until it is over.
+        `captured` is what `capture` answered for it, where the caller has asked already. `again`
+        repeats an earlier check on its inputs; without one they are secret until it is over.
         """
         evaluation = Evaluation(
             candidate=candidate,
@@ -145,7 +142,7 @@ class Judge:
         broken = check_rules(prepared.info, artifact.facts)
         if broken is not None:
             return msgspec.structs.replace(evaluation, failure=broken)
-        return self._compile_and_check(prepared, artifact, evaluation, on_stage, seed)
+        return self._compile_and_check(prepared, artifact, evaluation, on_stage, again)
 
     def capture(self, prepared: Prepared, candidate: Candidate) -> tuple[Artifact | Failure, bool]:
         """The artifact of a candidate, and whether it came from the cache."""
@@ -166,25 +163,26 @@ class Judge:
         candidate: Candidate,
         captured: Artifact | Failure | None = None,
     ) -> Confirmation:
-        """Checks a winner once more: new secret seeds, every hazard, random full-size blocks."""
+        """Checks a winner once more.
+
+        New secret seeds with every distribution of inputs, every hazard, random full-size blocks.
+        """
         artifact = captured if captured is not None else self.capture(prepared, candidate)[0]
         if isinstance(artifact, Failure):
             return Confirmation(artifact, 0, 0)
-        runs, differences, drawn = 0, tuple[str, ...](), tuple[int, ...]()
-        for seeds in range(CONFIRMATIONS):
-            reply = self._check(prepared, artifact, thorough=True).result()
-            if isinstance(reply, Failure):
-                return Confirmation(reply, seeds, runs)
-            failure = numerics_failure(reply.numerics)
-            if failure is not None:
-                return Confirmation(failure, seeds, runs)
-            runs += reply.hazard_runs
-            differences = reply.numerics.differences
-            drawn = (*drawn, reply.numerics.seed)
-        spot = self._spot(prepared, artifact, SPOT_BLOCKS * (4 if differences else 1))
-        if isinstance(spot, Failure):
-            return Confirmation(spot, CONFIRMATIONS, runs)
-        return Confirmation(spot_failure(spot, differences), CONFIRMATIONS, runs, spot, drawn)
+        return confirmation(
+            lambda: self._thorough(prepared, artifact),
+            lambda blocks: self._spot(prepared, artifact, secret_seed(), blocks),
+        )
+
+    def spot_again(
+        self, prepared: Prepared, candidate: Candidate, differences: tuple[str, ...], seed: int
+    ) -> Spot | Failure:
+        """The full-size check of an earlier confirmation once more, on its seed."""
+        artifact, _ = self.capture(prepared, candidate)
+        if isinstance(artifact, Failure):
+            return artifact
+        return self._spot(prepared, artifact, seed, spot_blocks(differences))
 
     def verdict(self, prepared: Prepared, evaluation: Evaluation) -> Verdict:
         """The candidate against XLA. Times of different provenance are never compared."""
@@ -211,11 +209,12 @@ class Judge:
         artifact: Artifact,
         evaluation: Evaluation,
         on_stage: OnStage,
-        seed: int | None,
+        again: Numerics | None,
     ) -> Evaluation:
         on_stage("compile")
         started = time.perf_counter()
-        checking = self._check(prepared, artifact, seed=seed)
+        chosen = repeated(prepared, again) if again else self._rota.next(prepared)
+        checking = self._check(prepared, artifact, chosen)
         compiling = self._compile(artifact.tpu)
         compiled = compiling.result()
         evaluation = _spent(evaluation, "compile", started, compiling.cached)
@@ -234,6 +233,7 @@ class Judge:
         evaluation = _spent(evaluation, "check", started, False)
         if isinstance(checked, Failure):
             return msgspec.structs.replace(evaluation, failure=checked)
+        self._rota.learn(prepared, checked.numerics.trials)
         mine = time_of(compiled, prepared.bound)
         failure = (
             check_rules(prepared.info, checked.facts)
@@ -260,7 +260,7 @@ class Judge:
 
     def _lint(self, task: Task, info: TaskInfo) -> Pending[LintReply]:
         key = stage_key("lint", task.digest, self.versions)
-        request = LintRequest(task, info.tolerance, requests.secret_seed())
+        request = LintRequest(task, info.tolerance, secret_seed())
         return self._desk.ask(request, LintReply, "check", key)
 
     def _compile(self, program: bytes, seconds: float | None = None) -> Pending[CompileReply]:
@@ -270,23 +270,27 @@ class Judge:
         return self._desk.ask(request, CompileReply, "compile", key)
 
     def _check(
-        self,
-        prepared: Prepared,
-        artifact: Artifact,
-        *,
-        thorough: bool = False,
-        seed: int | None = None,
+        self, prepared: Prepared, artifact: Artifact, inputs: Inputs, *, thorough: bool = False
     ) -> Pending[CheckReply]:
-        """Never cached: every check draws its own secret seed, but for one that is repeated."""
-        request = requests.check_request(prepared, artifact, thorough=thorough, seed=seed)
+        """Never cached: its inputs are secret, but for those of a check that is repeated."""
+        request = requests.check_request(prepared, artifact, inputs, thorough=thorough)
         return self._desk.ask(request, CheckReply, "check")
 
-    def _spot(self, prepared: Prepared, artifact: Artifact, blocks: int) -> Spot | Failure:
-        request = requests.spot_request(prepared, artifact, blocks, self._settings)
+    def _thorough(self, prepared: Prepared, artifact: Artifact) -> CheckReply | Failure:
+        inputs = self._rota.whole(prepared)
+        reply = self._check(prepared, artifact, inputs, thorough=True).result()
+        if not isinstance(reply, Failure):
+            self._rota.learn(prepared, reply.numerics.trials)
+        return reply
+
+    def _spot(
+        self, prepared: Prepared, artifact: Artifact, seed: int, blocks: int
+    ) -> Spot | Failure:
+        request = requests.spot_request(prepared, artifact, blocks, seed, self._settings)
         reply = self._desk.ask(request, SpotReply, "check").result()
         if not isinstance(reply, Failure):
             return reply.spot
-        return Spot(skipped=reply.message) if reply.kind in _TOO_MUCH else reply
+        return Spot(skipped=reply.message, seed=seed) if reply.kind in _TOO_MUCH else reply
 
 
 def _spent(evaluation: Evaluation, stage: str, started: float, cached: bool) -> Evaluation:

@@ -9,6 +9,10 @@ def numerics_failure(numerics: Numerics) -> Failure | None:
     """Why a check did not pass; None when it did."""
     if numerics.passed:
         return None
+    for trial in numerics.trials:
+        if not (trial.passed or trial.skipped):
+            how = f" ({trial.how})" if trial.how else ""
+            return _worst(trial.outputs, numerics.oracle, f" on inputs `{trial.name}`{how}")
     return _worst(numerics.outputs, numerics.oracle, "")
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from maxkernel.judge.bound import Roofline
 from maxkernel.targets import Target
-from maxkernel.types import LintResult, ProgramTime, Task, TaskInfo, Time
+from maxkernel.types import InputCase, LintResult, ProgramTime, Task, TaskInfo, Time
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -24,3 +24,5 @@ class Prepared(msgspec.Struct, frozen=True):
     """Which shortcuts pass this task's check."""
     schedule_problem: str = ""
     """Why the baseline's schedule could not be read, where it could not."""
+    cases: tuple[InputCase, ...] = ()
+    """Hard inputs that a tester thought of: candidates take turns on them, winners get all."""

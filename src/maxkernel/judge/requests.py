@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
-
 from maxkernel.config import Settings
+from maxkernel.judge.inputs import Inputs
 from maxkernel.judge.prepared import Prepared
 from maxkernel.types import Artifact, Candidate
 from maxkernel.types.messages import CaptureRequest, CheckRequest, SpotRequest
 
 SPOT_MEMORY_SHARE = 0.6
 """Of a worker's memory that a full-size spot check may plan with."""
-
-
-def secret_seed() -> int:
-    """A seed that nobody can know beforehand."""
-    return secrets.randbits(31)
 
 
 def capture_request(prepared: Prepared, candidate: Candidate, settings: Settings) -> CaptureRequest:
@@ -35,24 +29,24 @@ def capture_request(prepared: Prepared, candidate: Candidate, settings: Settings
 
 
 def check_request(
-    prepared: Prepared, artifact: Artifact, *, thorough: bool = False, seed: int | None = None
+    prepared: Prepared, artifact: Artifact, inputs: Inputs, *, thorough: bool = False
 ) -> CheckRequest:
-    """A check on a secret seed, or on the one of a check that is repeated."""
+    """A check on these inputs; a `thorough` one looks for hazards too."""
     return CheckRequest(
         prepared.task,
         artifact.tpu,
         artifact.check,
-        secret_seed() if seed is None else seed,
+        inputs.seed,
         prepared.info.tolerance,
         thorough,
+        inputs.distributions,
+        inputs.cases,
     )
 
 
 def spot_request(
-    prepared: Prepared, artifact: Artifact, blocks: int, settings: Settings
+    prepared: Prepared, artifact: Artifact, blocks: int, seed: int, settings: Settings
 ) -> SpotRequest:
-    """A spot check of that many random output blocks on a secret seed."""
+    """A spot check of that many random output blocks."""
     memory = int(SPOT_MEMORY_SHARE * (settings.worker_memory_mb << 20))
-    return SpotRequest(
-        prepared.task, artifact.tpu, secret_seed(), prepared.info.tolerance, blocks, memory
-    )
+    return SpotRequest(prepared.task, artifact.tpu, seed, prepared.info.tolerance, blocks, memory)

@@ -13,6 +13,7 @@ from maxkernel.types import (
     Confirmation,
     Design,
     Evaluation,
+    InputCase,
     Numerics,
     Task,
     Time,
@@ -82,6 +83,8 @@ class RunReport(msgspec.Struct, frozen=True):
     """Language models that were asked, and what they used."""
     source: Task | None = None
     """The task itself, so that the report can be judged again."""
+    cases: tuple[InputCase, ...] = ()
+    """Hard inputs that a tester thought of; the checklist says which of them were run."""
     checklist: tuple[Item, ...] = ()
     """What the best kernel's verdict rests on."""
     kernel_digest: str = ""
@@ -135,6 +138,7 @@ def build_report(run: RunFile, judge: Judge, prepared: Prepared, finish: Finish)
         notes=_notes(prepared, evaluation, verdict.doubt if verdict else ""),
         models=model_use(run),
         checklist=checklist(prepared, evaluation, finish.confirmation) if evaluation else (),
+        cases=prepared.cases,
         source=msgspec.structs.replace(header.task, origin=""),
     )
 
@@ -168,6 +172,9 @@ def describe_confirmation(confirmation: Confirmation | None) -> str:
         f"right on {confirmation.seeds} further seeds; bit-equal under {confirmation.hazard_runs} "
         "runs with other poison, DMA timing and order of parallel steps"
     )
+    others = list(dict.fromkeys(t.name for t in confirmation.trials if not t.skipped))
+    if others:
+        text += f"; right on other inputs ({', '.join(others)})"
     spot = confirmation.spot
     if spot is None:
         return text

@@ -14,7 +14,7 @@ from maxkernel.judge import Judge, Prepared
 from maxkernel.report.model import RunReport, describe_confirmation, quote_time
 from maxkernel.report.seal import digest_of, seal_of
 from maxkernel.tasks import task_from_text
-from maxkernel.types import Candidate, Evaluation, Numerics, Time
+from maxkernel.types import Candidate, Evaluation, Failure, Numerics, Time
 
 REPORT_FILE, KERNEL_FILE = "report.json", "kernel.py"
 
@@ -80,14 +80,13 @@ def judge_again(bundle: Bundle, judge: Judge) -> list[Finding]:
     report, task = bundle.report, bundle.report.source
     assert task is not None
     fresh = task_from_text(task.name, task.format, task.entry, task.files)
-    prepared = judge.prepare(fresh)
+    prepared = msgspec.structs.replace(judge.prepare(fresh), cases=report.cases)
     same = judge.versions == report.versions
     found = [_compiler(report, judge), _time("XLA baseline", report.baseline, prepared, same)]
     if bundle.kernel is None:
         return found
     candidate = Candidate(bundle.kernel)
-    seed = report.numerics.seed if report.numerics else None
-    evaluation = judge.evaluate(prepared, candidate, seed=seed)
+    evaluation = judge.evaluate(prepared, candidate, again=report.numerics)
     if evaluation.failure is not None:
         failure = evaluation.failure
         words = f"refused {failure.stage}/{failure.kind}: {failure.message}"
@@ -98,6 +97,7 @@ def judge_again(bundle: Bundle, judge: Judge) -> list[Finding]:
         _numbers(report.numerics, evaluation.numerics),
         _mine(report.best, evaluation, same),
         _speedup(report, judge, prepared, evaluation, same),
+        _full_size(judge, prepared, report, candidate),
         _confirmed(judge, prepared, candidate),
     ]
 
@@ -134,7 +134,8 @@ def _numbers(told: Numerics | None, found: Numerics | None) -> Finding:
     if told is None or found is None:
         return Finding("errors", False, "the report tells no numerical check")
     if told == found:
-        return Finding("errors", True, f"the same to the last bit on seed {told.seed}")
+        on = ", ".join(["its own inputs", *(t.name for t in told.trials if not t.skipped)])
+        return Finding("errors", True, f"the same to the last bit on seed {told.seed}: {on}")
     if [_rounded(o.max_abs) for o in told.outputs] == [_rounded(o.max_abs) for o in found.outputs]:
         return Finding("errors", None, "equal to 3 digits: another processor rounds differently")
     worst = [max((o.max_abs for o in n.outputs), default=0.0) for n in (found, told)]
@@ -152,6 +153,28 @@ def _speedup(
     words = " told, ".join(f"{s:.4g}x" if s else "none" for s in (report.speedup, found))
     agrees = report.speedup == found
     return Finding("speedup", True if agrees else (False if same else None), f"{words} found")
+
+
+def _full_size(
+    judge: Judge, prepared: Prepared, report: RunReport, candidate: Candidate
+) -> Finding:
+    """The blocks that the report speaks of, from their seed."""
+    told = report.confirmation.spot if report.confirmation else None
+    if told is None:
+        return Finding("full size", None, "the report tells no check at full size")
+    differences = report.numerics.differences if report.numerics else ()
+    found = judge.spot_again(prepared, candidate, differences, told.seed)
+    if isinstance(found, Failure):
+        return Finding("full size", False, f"refused {found.stage}/{found.kind}: {found.message}")
+    if found.skipped or told.skipped:
+        words = found.skipped or f"told was: {told.skipped}"
+        return Finding("full size", None, f"not compared: {words}")
+    if found == told:
+        words = f"the same to the last bit in {found.blocks} blocks of seed {found.seed}"
+        return Finding("full size", True, words)
+    if found.passed and (found.blocks, found.elements) == (told.blocks, told.elements):
+        return Finding("full size", None, "right in the same blocks, with other rounding errors")
+    return Finding("full size", False, f"not what the report tells of seed {told.seed}")
 
 
 def _confirmed(judge: Judge, prepared: Prepared, candidate: Candidate) -> Finding:

@@ -18,7 +18,9 @@ from maxkernel.types.clock import Provenance as Provenance
 from maxkernel.types.clock import RegionTime as RegionTime
 from maxkernel.types.clock import Time as Time
 from maxkernel.types.clock import TraceEvent as TraceEvent
+from maxkernel.types.evaluation import DISTRIBUTIONS as DISTRIBUTIONS
 from maxkernel.types.evaluation import Confirmation as Confirmation
+from maxkernel.types.evaluation import Distribution as Distribution
 from maxkernel.types.evaluation import Evaluation as Evaluation
 from maxkernel.types.evaluation import Failure as Failure
 from maxkernel.types.evaluation import FailureKind as FailureKind
@@ -26,6 +28,7 @@ from maxkernel.types.evaluation import Numerics as Numerics
 from maxkernel.types.evaluation import OutputError as OutputError
 from maxkernel.types.evaluation import Spot as Spot
 from maxkernel.types.evaluation import Stage as Stage
+from maxkernel.types.evaluation import Trial as Trial
 from maxkernel.types.evaluation import Verdict as Verdict
 from maxkernel.types.graph import Graph as Graph
 from maxkernel.types.graph import Node as Node

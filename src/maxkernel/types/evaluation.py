@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -77,6 +77,28 @@ class OutputError(msgspec.Struct, frozen=True):
     """Largest RMS error that the error model allows; None for exact (integer) outputs."""
 
 
+Distribution = Literal["uniform", "large", "small", "equal rows", "signed zeros", "edges"]
+"""Inputs other than the task's own draws, made from them: `uniform` over their range, `large` and
+`small` by powers of two, rows that `equal` the first one, zeros of both signs among the values,
+and integers at the `edges` of their range."""
+
+DISTRIBUTIONS: tuple[Distribution, ...] = get_args(Distribution)
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """The check once more, on a further distribution or on a case that a tester thought of."""
+
+    name: str
+    """A `Distribution`, or `case: ` and the case's name."""
+    seed: int
+    passed: bool = False
+    outputs: tuple[OutputError, ...] = ()
+    how: str = ""
+    """What was done to which inputs."""
+    skipped: str = ""
+    """Why it says nothing about this task, or could not be run; empty where it was run."""
+
+
 class Numerics(msgspec.Struct, frozen=True):
     """The numerical check of one candidate on inputs from a secret seed."""
 
@@ -86,6 +108,8 @@ class Numerics(msgspec.Struct, frozen=True):
     passed: bool
     differences: tuple[str, ...] = ()
     """Where the full-size program differs from the checked one in more than sizes."""
+    trials: tuple[Trial, ...] = ()
+    """The same on further distributions of inputs; `passed` covers them."""
 
 
 class Spot(msgspec.Struct, frozen=True):
@@ -102,6 +126,8 @@ class Spot(msgspec.Struct, frozen=True):
     total_steps: int = 0
     passed: bool = False
     skipped: str = ""
+    seed: int = 0
+    """What inputs and blocks were drawn from; secret until now."""
 
 
 class Confirmation(msgspec.Struct, frozen=True):
@@ -115,6 +141,8 @@ class Confirmation(msgspec.Struct, frozen=True):
     spot: Spot | None = None
     drawn: tuple[int, ...] = ()
     """The seeds, secret until now."""
+    trials: tuple[Trial, ...] = ()
+    """Further distributions of inputs, on each of the seeds."""
 
 
 class Evaluation(msgspec.Struct, frozen=True):

@@ -10,8 +10,9 @@ import msgspec
 
 from maxkernel.types.artifact import Artifact, ArtifactFacts
 from maxkernel.types.clock import ProgramTime
-from maxkernel.types.evaluation import Failure, Numerics, Spot
+from maxkernel.types.evaluation import Distribution, Failure, Numerics, Spot
 from maxkernel.types.lint import LintResult
+from maxkernel.types.search import InputCase
 from maxkernel.types.task import ArraySpec, Static, Task, TaskInfo, Tolerance
 
 FRAME_LIMIT = 1 << 30
@@ -84,6 +85,10 @@ class CheckRequest(msgspec.Struct, frozen=True, tag="check"):
     tolerance: Tolerance
     thorough: bool = False
     """Also run with other poison, DMA timing and order of parallel steps."""
+    distributions: tuple[Distribution, ...] = ()
+    """Also check on these, each made from the draw of `seed`."""
+    cases: tuple[InputCase, ...] = ()
+    """Also check on these; what the reference itself cannot do is skipped, in words."""
 
 
 class CheckReply(msgspec.Struct, frozen=True, tag="checked"):

@@ -1,7 +1,7 @@
 """Answers CheckRequest and OracleRequest: executes a candidate's program beside the oracle.
 
-The reference and the oracle are compiled once per task, and the inputs of the last seed are
-kept with what both gave, so that one more candidate costs only its own program.
+The reference and the oracle are compiled once per task, and the inputs of recent seeds are kept
+with what both gave, so that one more candidate costs only its own program.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -9,10 +9,8 @@ kept with what both gave, so that one more candidate costs only its own program.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.export
@@ -20,67 +18,25 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 
-from maxkernel.targets import TARGETS
 from maxkernel.types.artifact import ArtifactFacts
-from maxkernel.types.evaluation import Numerics
+from maxkernel.types.evaluation import Distribution, Numerics, OutputError, Trial
 from maxkernel.types.messages import Array, CheckReply, CheckRequest, OracleReply, OracleRequest
-from maxkernel.types.task import Task
-from maxkernel.worker import mosaic, work
-from maxkernel.worker.arguments import Arguments, abstract_arguments, drawing
-from maxkernel.worker.exporting import compile_options, evaluate
-from maxkernel.worker.failures import refuse, task_failure
+from maxkernel.types.search import InputCase
+from maxkernel.types.task import Tolerance
+from maxkernel.worker import mosaic, samples
+from maxkernel.worker.exporting import compile_options
+from maxkernel.worker.failures import Refused
 from maxkernel.worker.ghost import Recording, mattering, record
-from maxkernel.worker.graph import graph_of
 from maxkernel.worker.hazards import hazard_runs
-from maxkernel.worker.jaxprs import equations
-from maxkernel.worker.numerics import compare
-from maxkernel.worker.oracle import promoted_function
-from maxkernel.worker.programs import Pair, forget, load_pair, require_specs
+from maxkernel.worker.numerics import compare_with
+from maxkernel.worker.programs import Outputs, Pair, execute, load_pair, require_specs
+from maxkernel.worker.reference import Prepared, prepare
+from maxkernel.worker.samples import Sample, Skipped
 from maxkernel.worker.shares import with_shares
 from maxkernel.worker.specs import spec_of
-from maxkernel.worker.task_module import TaskModule, load
-from maxkernel.worker.trace import Traced, trace_reference
 
-FLOAT64_FLOPS_LIMIT = 4e10
-"""Operations of products at check size above which the oracle works in float32.
-
-A laptop core does about 1e10 float64 operations a second in XLA's CPU products.
-"""
-
-Precision = Literal["float64", "float32"]
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A task ready to be checked: compiled reference and oracle."""
-
-    module: TaskModule
-    traced: Traced
-    draw: Callable[[int], Arguments]
-    reference: Any
-    oracle: Any
-    precision: Precision
-    f32_matmul: Literal["exact", "bf16"]
-    """How a kernel's f32 products at default precision are executed: as the MXU does, in bf16,
-    unless the reference asks for no more itself."""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Inputs of one seed, with what reference and oracle make of them."""
-
-    seed: int
-    inputs: tuple[Any, ...]
-    originals: tuple[np.ndarray[Any, Any], ...]
-    reference: tuple[np.ndarray[Any, Any], ...]
-    oracle: tuple[np.ndarray[Any, Any], ...]
-
-
-ANY_TARGET = TARGETS["v6e"]
-"""What the reference is traced for here: it computes the same on every target."""
-
-_prepared: dict[str, Prepared] = {}
-_sample: dict[str, Sample] = {}
+_TOO_MUCH = frozenset({"timeout", "memory"})
+"""Failures on further inputs that say more about this machine than about the kernel."""
 
 
 def check_program(request: CheckRequest) -> CheckReply:
@@ -90,22 +46,73 @@ def check_program(request: CheckRequest) -> CheckReply:
     `forbidden`, `timeout`.
     """
     prepared = prepare(request.task)
-    sample = draw(prepared, request.seed)
+    sample = samples.draw(prepared, request.seed)
     pair = load_pair(request.full, request.check)
     require_specs(pair.check, prepared.traced.arguments.specs, prepared.traced.outputs)
     options = mosaic.Options(f32_matmul=prepared.f32_matmul)
     recording = record(pair.check, sample.originals, options)
     results = recording.outputs
-    outputs = tuple(
-        compare(*parts, request.tolerance)
-        for parts in zip(results, sample.reference, sample.oracle, strict=True)
-    )
-    passed = all(output.excess <= 1.0 and output.nonfinite == 0 for output in outputs)
-    runs = 0
+    outputs = _compared(results, sample, request.tolerance)
+    passed = _right(outputs)
+    runs, trials = 0, tuple[Trial, ...]()
+    if passed:
+        trials = _trials(prepared, pair.check, request, options)
     if request.thorough and passed:
         runs = hazard_runs(pair.check, sample.originals, results, request.seed, options)
-    numerics = Numerics(outputs, request.seed, prepared.precision, passed, pair.differences)
+    numerics = Numerics(
+        outputs=outputs,
+        seed=request.seed,
+        oracle=prepared.precision,
+        passed=passed and all(trial.passed or trial.skipped for trial in trials),
+        differences=pair.differences,
+        trials=trials,
+    )
     return CheckReply(numerics, _facts(pair, sample, recording), runs)
+
+
+def _trials(
+    prepared: Prepared, program: mosaic.Program, request: CheckRequest, options: mosaic.Options
+) -> tuple[Trial, ...]:
+    """The check on further inputs, up to the first that it fails on."""
+    wanted: list[Distribution | InputCase] = [*request.distributions, *request.cases]
+    found: list[Trial] = []
+    for one in wanted:
+        name = one if isinstance(one, str) else f"case: {one.name}"
+        sample = samples.further(prepared, request.seed, one)
+        found.append(_trial(name, sample, program, request, options))
+        if not (found[-1].passed or found[-1].skipped):
+            break
+    return tuple(found)
+
+
+def _trial(
+    name: str,
+    sample: Sample | Skipped,
+    program: mosaic.Program,
+    request: CheckRequest,
+    options: mosaic.Options,
+) -> Trial:
+    if isinstance(sample, Skipped):
+        return Trial(name, request.seed, skipped=sample.why)
+    try:
+        results = execute(program, sample.originals, options)
+    except Refused as refused:
+        failure = refused.failure
+        if failure.kind in _TOO_MUCH:
+            return Trial(name, request.seed, skipped=failure.message)
+        message = f"{failure.message} (on inputs `{name}`: {sample.how or 'made for it'})"
+        raise Refused(msgspec.structs.replace(failure, message=message)) from refused
+    outputs = _compared(results, sample, request.tolerance)
+    return Trial(name, request.seed, _right(outputs), outputs, sample.how)
+
+
+def _compared(results: Outputs, sample: Sample, tolerance: Tolerance) -> tuple[OutputError, ...]:
+    pairs = zip(results, sample.truths(tolerance), strict=True)
+    return tuple(compare_with(mine, truth) for mine, truth in pairs)
+
+
+def _right(outputs: Sequence[OutputError]) -> bool:
+    return all(output.excess <= 1.0 and output.nonfinite == 0 for output in outputs)
 
 
 def _facts(pair: Pair, sample: Sample, recording: Recording) -> ArtifactFacts:
@@ -127,7 +134,7 @@ def _facts(pair: Pair, sample: Sample, recording: Recording) -> ArtifactFacts:
 def oracle_values(request: OracleRequest) -> OracleReply:
     """Inputs, reference and oracle of one seed. Raises Refused as `check_program` does."""
     prepared = prepare(request.task)
-    sample = draw(prepared, request.seed)
+    sample = samples.draw(prepared, request.seed)
     return OracleReply(
         inputs=_pack(sample.originals),
         reference=_pack(sample.reference),
@@ -139,102 +146,8 @@ def oracle_values(request: OracleRequest) -> OracleReply:
 def warm_up() -> None:
     """Starts the CPU backend and imports what a first exported program needs."""
     exported = jax.export.export(jax.jit(jnp.sin), platforms=["cpu"])(jnp.zeros(()))
-    jax.block_until_ready(_build(exported.call, [jnp.zeros(())])(jnp.zeros(())))
-
-
-def prepare(task: Task) -> Prepared:
-    """Traces and compiles reference and oracle at check size, once per task."""
-    found = _prepared.get(task.digest)
-    if found is None:
-        _prepared.clear()
-        _sample.clear()
-        forget()
-        module = load(task)
-        maker, name = (module.check, "check_inputs") if module.check else (module.full, "inputs")
-        arguments = abstract_arguments(module, maker, name)
-        traced = trace_reference(module, arguments, ANY_TARGET, [])
-        found = _compile(module, traced, drawing(module, maker, name))
-        _prepared[task.digest] = found
-    return found
-
-
-def _compile(module: TaskModule, traced: Traced, draws: Callable[[int], Arguments]) -> Prepared:
-    inputs = traced.arguments.arrays
-    plain = evaluate(traced.jaxpr.jaxpr, traced.jaxpr.consts)
-    products = f32_products(traced.jaxpr)
-    try:
-        reference = _build(plain, inputs)
-    except Exception as error:
-        raise task_failure(
-            error, module.task, "the reference cannot be compiled for the CPU", "reference"
-        ) from error
-    if work.flops(graph_of(traced.jaxpr)) <= FLOAT64_FLOPS_LIMIT:
-        try:
-            with jax.enable_x64(True):
-                oracle = _build(promoted_function(traced.jaxpr, "float64"), inputs)
-            return Prepared(module, traced, draws, reference, oracle, "float64", products)
-        except Exception as error:
-            sys.stderr.write(f"no float64 oracle: {type(error).__name__}: {error}\n")
-    try:
-        oracle = _build(promoted_function(traced.jaxpr, "float32"), inputs)
-    except Exception:
-        with jax.default_matmul_precision("highest"):
-            oracle = _build(plain, inputs)
-    return Prepared(module, traced, draws, reference, oracle, "float32", products)
-
-
-def f32_products(jaxpr: Any) -> Literal["exact", "bf16"]:
-    """How exact a kernel's f32 products at default precision need to be executed."""
-    for equation in equations(jaxpr):
-        if equation.primitive.name not in ("dot_general", "conv_general_dilated"):
-            continue
-        wide = any(str(v.aval.dtype) == "float32" for v in equation.invars)
-        if wide and "HIGH" not in str(equation.params.get("precision")):
-            return "exact"
-    return "bf16"
-
-
-def draw(prepared: Prepared, seed: int) -> Sample:
-    """Inputs from `seed` with reference and oracle; the last seed is kept."""
-    digest = prepared.module.task.digest
-    found = _sample.get(digest)
-    if found is not None and found.seed == seed:
-        return found
-    _sample.clear()
-    module = prepared.module
-    arguments = prepared.draw(seed)
-    _require_same(prepared, arguments)
-    try:
-        reference = _host(prepared.reference(*arguments.arrays))
-        with jax.enable_x64(prepared.precision == "float64"):
-            oracle = _host(prepared.oracle(*arguments.arrays))
-    except Exception as error:
-        raise task_failure(error, module.task, "the reference failed", "reference") from error
-    originals = tuple(np.array(array) for array in arguments.arrays)
-    found = Sample(seed, arguments.arrays, originals, reference, oracle)
-    _sample[digest] = found
-    return found
-
-
-def _require_same(prepared: Prepared, arguments: Arguments) -> None:
-    expected = prepared.traced.arguments
-    if arguments.specs != expected.specs or arguments.statics != expected.statics:
-        refuse(
-            "check",
-            "inputs",
-            f"{prepared.module.task.name}: another seed gives inputs of other shapes or scalars",
-            "only the values may depend on the key",
-        )
-
-
-def _build(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
-    """The function compiled for the CPU at the shapes of `inputs`."""
-    structs = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in inputs]
-    return jax.jit(function).lower(*structs).compile(compile_options())
-
-
-def _host(results: Any) -> tuple[np.ndarray[Any, Any], ...]:
-    return tuple(np.asarray(array) for array in jax.tree.leaves(results))
+    compiled = jax.jit(exported.call).lower(jnp.zeros(())).compile(compile_options())
+    jax.block_until_ready(compiled(jnp.zeros(())))
 
 
 def _pack(arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[Array, ...]:

@@ -18,9 +18,10 @@ import numpy as np
 from maxkernel.types.lint import LintResult, Shortcut
 from maxkernel.types.messages import LintReply, LintRequest
 from maxkernel.types.task import Tolerance
-from maxkernel.worker.check import Prepared, Sample, draw, prepare
 from maxkernel.worker.coarse import coarse_function
-from maxkernel.worker.numerics import compare
+from maxkernel.worker.numerics import compare_with
+from maxkernel.worker.reference import Prepared, prepare
+from maxkernel.worker.samples import Sample, draw
 
 Outputs = tuple[np.ndarray[Any, Any], ...]
 
@@ -83,8 +84,8 @@ def _coarse(prepared: Prepared, sample: Sample) -> Iterator[tuple[str, Outputs]]
 
 def _judge(name: str, outputs: Outputs, sample: Sample, tolerance: Tolerance) -> Shortcut:
     found = [
-        compare(mine.astype(theirs.dtype), theirs, oracle, tolerance)
-        for mine, theirs, oracle in zip(outputs, sample.reference, sample.oracle, strict=True)
+        compare_with(mine.astype(truth.reference.dtype), truth)
+        for mine, truth in zip(outputs, sample.truths(tolerance), strict=True)
     ]
     return Shortcut(
         name=name,

@@ -21,6 +21,7 @@ or differ by at most atol where the task gives an atol of 1 or more.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, cast
 
 import ml_dtypes
@@ -35,10 +36,98 @@ REFERENCE_RMS_FACTOR = 4.0
 ROUNDOFF_UNITS = 2.0
 TOLERANCE_SHARE = 0.3
 SPREAD_SHARE = 0.01
+MEANINGLESS_SHARE = 1 / 8
+"""Of the output's spread: a reference, or inputs, less certain than this tell nothing."""
 NO_RATIO = 1e9
 """Stands for an excess without a finite ratio: an error where none is allowed."""
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What one output is compared with, and what it may differ by: the same for every candidate."""
+
+    reference: NDArray[Any]
+    oracle: Floats
+    """Flat; only the elements where reference and oracle are finite when not all are."""
+    usable: NDArray[np.bool_] | None
+    """Where both are finite; None: everywhere."""
+    strange: tuple[Floats, Floats]
+    """Reference and oracle where either is not finite."""
+    tolerance: Tolerance
+    own_max: float
+    own_rms: float
+    own_wrong: int
+    """Elements in which the reference differs from the oracle; counts for integers only."""
+    spread: float
+    scale: float
+    """RMS of the oracle."""
+    rms_allowance: float
+
+    @property
+    def exact(self) -> bool:
+        """Integers and booleans, which must be equal."""
+        return _is_exact(self.reference.dtype)
+
+    def meaningless(self) -> str:
+        """Why a comparison on these inputs would tell nothing; empty where it does."""
+        if self.exact:
+            many = self.own_wrong > MEANINGLESS_SHARE * self.reference.size
+            return "rounding the inputs changes many of the integers" if many else ""
+        if self.usable is not None:
+            return "the reference is not finite on it"
+        if self.scale == 0:
+            return "the result is zero everywhere"
+        if self.own_rms > MEANINGLESS_SHARE * self._spread_or_scale:
+            return "the reference's own error, or that of rounded inputs, is as large as the result"
+        return ""
+
+    @property
+    def _spread_or_scale(self) -> float:
+        roundoff = unit_roundoff(self.reference.dtype)
+        spread = self.oracle.size > 1 and self.spread > roundoff * self.scale
+        return self.spread if spread else self.scale
+
+
+def truth_of(
+    reference: NDArray[Any],
+    oracle: NDArray[Any],
+    tolerance: Tolerance,
+    noise: NDArray[Any] | None = None,
+) -> Truth:
+    """The truth of one output.
+
+    `noise`, if given, is the oracle on inputs that were rounded once more: a program that is as
+    good as its inputs may be off by as much, so it counts like an error of the reference's own.
+    All have one shape; the reference has the output's dtype.
+    """
+    r, o = (np.asarray(a, np.float64).ravel() for a in (reference, oracle))
+    n = o if noise is None else np.asarray(noise, np.float64).ravel()
+    finite = np.isfinite(o) & np.isfinite(r)
+    usable, strange = None, (r[:0], o[:0])
+    if not finite.all() and not _is_exact(reference.dtype):
+        usable, strange = finite, (r[~finite], o[~finite])
+        r, o, n = r[finite], o[finite], n[finite]
+    own = np.fmax(np.abs(r - o), np.abs(n - o)) if noise is not None else np.abs(r - o)
+    spread = _rms(o - o.mean()) if o.size else 0.0
+    own_rms = _rms(own)
+    allowance = 0.0
+    if o.size and not _is_exact(reference.dtype):
+        allowance = rms_allowance(own_rms, o, spread, unit_roundoff(reference.dtype), tolerance)
+    return Truth(
+        reference=reference,
+        oracle=o,
+        usable=usable,
+        strange=strange,
+        tolerance=tolerance,
+        own_max=float(own.max(initial=0.0)),
+        own_rms=own_rms,
+        own_wrong=int(np.count_nonzero(own)),
+        spread=spread,
+        scale=_rms(o),
+        rms_allowance=allowance,
+    )
 
 
 def compare(
@@ -48,31 +137,36 @@ def compare(
 
     All three have the same shape; candidate and reference the output's dtype.
     """
-    if candidate.dtype.kind in "biu" or candidate.dtype.name in ("int4", "uint4"):
-        return _compare_exact(candidate, reference, oracle, tolerance)
-    c, r, o = (np.asarray(a, np.float64).ravel() for a in (candidate, reference, oracle))
+    return compare_with(candidate, truth_of(reference, oracle, tolerance))
+
+
+def compare_with(candidate: NDArray[Any], truth: Truth) -> OutputError:
+    """As `compare`, with what several candidates share computed once."""
+    if truth.exact:
+        return _compare_exact(candidate, truth)
+    c, o = np.asarray(candidate, np.float64).ravel(), truth.oracle
     nonfinite = 0
-    usable = np.isfinite(o) & np.isfinite(r)
-    if not (usable & np.isfinite(c)).all():
-        nonfinite = int(np.count_nonzero(usable & ~np.isfinite(c)))
-        nonfinite += _differ_where_nonfinite(c[~usable], r[~usable], o[~usable])
-        usable &= np.isfinite(c)
-        c, r, o = c[usable], r[usable], o[usable]
-    error, own = np.abs(c - o), np.abs(r - o)
-    spread = _rms(o - o.mean()) if o.size else 0.0
+    if truth.usable is not None:
+        nonfinite = _differ_where_nonfinite(c[~truth.usable], *truth.strange)
+        c = c[truth.usable]
+    finite = np.isfinite(c)
+    if not finite.all():
+        nonfinite += int(np.count_nonzero(~finite))
+        c, o = c[finite], o[finite]
+    error = np.abs(c - o)
     excess, allowance = 0.0, 0.0
     if o.size:
-        allowance = rms_allowance(own, o, spread, unit_roundoff(candidate.dtype), tolerance)
-        allowed = tolerance.rtol * np.abs(o) + tolerance.atol
-        np.maximum(allowed, REFERENCE_MAX_FACTOR * own.max(), out=allowed)
+        allowance = truth.rms_allowance
+        allowed = truth.tolerance.rtol * np.abs(o) + truth.tolerance.atol
+        np.maximum(allowed, REFERENCE_MAX_FACTOR * truth.own_max, out=allowed)
         rms_ratio = _ratio(np.array([_rms(error)]), np.array([allowance]))
         excess = max(_ratio(error, allowed), rms_ratio)
     return OutputError(
         max_abs=float(error.max(initial=0.0)),
         rms=_rms(error),
-        reference_max_abs=float(own.max(initial=0.0)),
-        reference_rms=_rms(own),
-        spread=spread,
+        reference_max_abs=truth.own_max,
+        reference_rms=truth.own_rms,
+        spread=truth.spread,
         excess=excess,
         nonfinite=nonfinite,
         elements=int(candidate.size),
@@ -81,14 +175,14 @@ def compare(
 
 
 def rms_allowance(
-    own: Floats, oracle: Floats, spread: float, roundoff: float, tolerance: Tolerance
+    own_rms: float, oracle: Floats, spread: float, roundoff: float, tolerance: Tolerance
 ) -> float:
     """The right side of condition 2."""
     scale = _rms(oracle)
     s = spread if oracle.size > 1 and spread > roundoff * scale else scale
     declared = TOLERANCE_SHARE * (tolerance.atol + tolerance.rtol * scale)
     return max(
-        REFERENCE_RMS_FACTOR * _rms(own),
+        REFERENCE_RMS_FACTOR * own_rms,
         ROUNDOFF_UNITS * roundoff * s,
         min(declared, SPREAD_SHARE * s),
     )
@@ -99,21 +193,23 @@ def unit_roundoff(dtype: np.dtype[Any]) -> float:
     return float(cast(Any, ml_dtypes.finfo(dtype)).eps) / 2
 
 
-def _compare_exact(
-    candidate: NDArray[Any], reference: NDArray[Any], oracle: NDArray[Any], tolerance: Tolerance
-) -> OutputError:
-    c, r, o = (np.asarray(a).astype(np.float64).ravel() for a in (candidate, reference, oracle))
-    error, own = np.abs(c - o), np.abs(r - o)
-    slack = np.floor(tolerance.atol)
+def _is_exact(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "biu" or dtype.name in ("int4", "uint4")
+
+
+def _compare_exact(candidate: NDArray[Any], truth: Truth) -> OutputError:
+    c, r = (np.asarray(a).astype(np.float64).ravel() for a in (candidate, truth.reference))
+    error = np.abs(c - truth.oracle)
+    slack = np.floor(truth.tolerance.atol)
     wrong = int(np.count_nonzero((error > slack) & (c != r)))
-    allowed = REFERENCE_MAX_FACTOR * int(np.count_nonzero(own))
+    allowed = REFERENCE_MAX_FACTOR * truth.own_wrong
     excess = wrong / allowed if allowed else (NO_RATIO if wrong else 0.0)
     return OutputError(
         max_abs=float(error.max(initial=0.0)),
         rms=_rms(error),
-        reference_max_abs=float(own.max(initial=0.0)),
-        reference_rms=_rms(own),
-        spread=_rms(o - o.mean()) if o.size else 0.0,
+        reference_max_abs=truth.own_max,
+        reference_rms=truth.own_rms,
+        spread=truth.spread,
         excess=excess,
         nonfinite=0,
         elements=int(candidate.size),

@@ -65,11 +65,6 @@ def load_pair(full: bytes, check: bytes) -> Pair:
     return _pairs[key]
 
 
-def forget() -> None:
-    """Drops every decoded program."""
-    _pairs.clear()
-
-
 def require_specs(
     program: mosaic.Program, inputs: tuple[ArraySpec, ...], outputs: tuple[ArraySpec, ...]
 ) -> None:

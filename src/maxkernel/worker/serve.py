@@ -52,7 +52,7 @@ def _look_ahead(request: TraceRequest) -> None:
 
     What goes wrong here goes wrong again, and is reported, when the check asks for it.
     """
-    from maxkernel.worker.check import prepare
+    from maxkernel.worker.reference import prepare
 
     with contextlib.suppress(Exception):
         prepare(request.task)

@@ -21,13 +21,13 @@ from maxkernel.types.evaluation import Spot
 from maxkernel.types.messages import SpotReply, SpotRequest
 from maxkernel.worker import mosaic, work
 from maxkernel.worker.arguments import abstract_arguments, concrete_arguments
-from maxkernel.worker.check import ANY_TARGET, f32_products
 from maxkernel.worker.exporting import compile_options, evaluate
 from maxkernel.worker.failures import Refused
 from maxkernel.worker.graph import graph_of
 from maxkernel.worker.numerics import compare
 from maxkernel.worker.oracle import promoted_function
 from maxkernel.worker.programs import require_specs
+from maxkernel.worker.reference import ANY_TARGET, f32_products
 from maxkernel.worker.task_module import load
 from maxkernel.worker.trace import Traced, trace_reference
 
@@ -51,13 +51,15 @@ def spot_check_program(request: SpotRequest) -> SpotReply:
     )
     reason = _too_large(traced, request.memory_bytes)
     if reason:
-        return SpotReply(Spot(skipped=reason))
+        return SpotReply(Spot(skipped=reason, seed=request.seed))
     try:
         program = mosaic.load(request.full)
         require_specs(program, traced.arguments.specs, traced.outputs)
         reaching = mosaic.gather_facts(program).reaching
         if not reaching:
-            return SpotReply(Spot(skipped="no Pallas kernel reaches the outputs"))
+            return SpotReply(
+                Spot(skipped="no Pallas kernel reaches the outputs", seed=request.seed)
+            )
         inputs = concrete_arguments(module, module.full, "inputs", request.seed).arrays
         last = max(reaching)
         found = [
@@ -75,9 +77,9 @@ def spot_check_program(request: SpotRequest) -> SpotReply:
             for output in range(len(program.kernels[last].outputs))
         ]
     except mosaic.Unsupported as error:
-        return SpotReply(Spot(skipped=str(error)))
+        return SpotReply(Spot(skipped=str(error), seed=request.seed))
     except mosaic.Exhausted as error:
-        return SpotReply(Spot(skipped=str(error)))
+        return SpotReply(Spot(skipped=str(error), seed=request.seed))
     except mosaic.MosaicError as error:
         raise Refused(mosaic.failure_of(error)) from error
     return SpotReply(_compare(request, traced, inputs, found))
@@ -88,7 +90,9 @@ def _compare(
 ) -> Spot:
     elements = sum(int(np.count_nonzero(known)) for part in found for known in part.known)
     if not elements:
-        return Spot(skipped="no output element depends on the sampled blocks alone")
+        return Spot(
+            skipped="no output element depends on the sampled blocks alone", seed=request.seed
+        )
     plain = evaluate(traced.jaxpr.jaxpr, traced.jaxpr.consts)
     reference = _run(plain, inputs)
     oracle = _run(promoted_function(traced.jaxpr, "float32"), inputs)
@@ -106,6 +110,7 @@ def _compare(
         blocks=sum(len(part.blocks) for part in found),
         steps=sum(part.steps for part in found),
         total_steps=found[0].total_steps,
+        seed=request.seed,
         passed=all(o.excess <= 1.0 and o.nonfinite == 0 for o in outputs),
     )
 

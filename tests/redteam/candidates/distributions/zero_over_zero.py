@@ -1,0 +1,23 @@
+# attack: a sign as x / |x|, which zero does not have
+# task: roots
+# verdict: refused check/nonfinite
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+
+
+def body(x_ref, out_ref):
+    x = x_ref[...]
+    out_ref[...] = x / jnp.sqrt(jnp.abs(x))
+
+
+def kernel(x):
+    block = pl.BlockSpec((32, x.shape[1]), lambda i: (i, 0))
+    return pl.pallas_call(
+        body,
+        grid=(x.shape[0] // 32,),
+        in_specs=[block],
+        out_specs=block,
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+    )(x)
