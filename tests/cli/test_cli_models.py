@@ -219,6 +219,26 @@ def test_graph_mode_asks_models_and_shows_a_forecast(
     assert designs(cli) == before
 
 
+def test_a_tester_s_inputs_reach_the_judge(cli: Any, server: FakeServer) -> None:
+    """What the reference can do is run on the winner; what it cannot do refuses nobody."""
+    cases = [
+        {"name": "ties", "reason": "equal values", "fills": {"0": "constant"}},
+        {"name": "huge", "reason": "squares overflow", "fills": {"0": "constant"}, "scale": 1e30},
+    ]
+    server.respond(lambda request: Say(json.dumps(cases)))
+    status, report = cli.json("optimize", "norm.py", "--tester", at(keyed(cli) and server), *SMALL)
+    assert status == 0, report
+    assert [case["name"] for case in report["cases"]] == ["ties", "huge"]
+    assert len(server.requests) == 1
+    trials = {t["name"]: t for t in report["confirmation"]["trials"]}
+    assert trials["case: ties"]["passed"] and not trials["case: ties"]["skipped"]
+    assert "not finite" in trials["case: huge"]["skipped"]
+    lines = " ".join(item["text"] for item in report["checklist"])
+    assert "case: ties" in lines and "case: huge" in lines
+    status, found = cli.json("verify", report["bundle"])
+    assert status == 0, found
+
+
 USES = [
     (("--model", "gpt"), 2, "bad model 'gpt'"),
     (("--model", "openai:a", "--model", "builtin"), 2, "not both"),

@@ -20,8 +20,9 @@ from maxkernel.api.team import (
     models_in_force,
     staffed,
 )
+from maxkernel.engineers.roles import NoAnswer
 from maxkernel.engineers.team import Team
-from maxkernel.errors import UsageError
+from maxkernel.errors import EnvironmentFault, UsageError
 from maxkernel.judge import Prepared, require_sound
 from maxkernel.modes import Finish, run_auto, run_graph
 from maxkernel.report import RunReport, build_report, write_bundle
@@ -29,9 +30,12 @@ from maxkernel.search import Context, Progress, Silent
 from maxkernel.search.memory import open_memory
 from maxkernel.search.settings import SETTINGS, SearchSettings
 from maxkernel.store import RunFile, RunHeader
-from maxkernel.types import Budget, Candidate, Task
+from maxkernel.types import Budget, Candidate, InputCase, Task
 
 BUNDLE = "bundle"
+
+CASES = "cases"
+"""The step of a run file that holds the inputs that a tester thought of."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,7 @@ def _drive(session: Session, run: RunFile, budget: Budget, options: RunOptions) 
     options.progress.prepared(prepared)
     watcher, record = options.progress, options.record
     with staffed(session, run, prepared, budget, options.team, watcher, record) as team:
+        prepared = _with_cases(run, team, prepared)
         context = Context(
             run=run,
             judge=session.judge,
@@ -163,6 +168,18 @@ def _drive(session: Session, run: RunFile, budget: Budget, options: RunOptions) 
     if finish.reason != "stopped":
         run.event("finished", outcome=finish.outcome, reason=finish.reason)
     return report
+
+
+def _with_cases(run: RunFile, team: Team, prepared: Prepared) -> Prepared:
+    """The task with the hard inputs that a tester thought of, once per run."""
+    found = run.recall(CASES, tuple[InputCase, ...])
+    if found is None and team.tester is not None:
+        try:
+            found = team.tester.cases(prepared.info, prepared.target)
+            run.remember(CASES, found)
+        except (NoAnswer, EnvironmentFault) as error:
+            run.event("no answer", role="tester", message=error.message)
+    return msgspec.structs.replace(prepared, cases=found or ())
 
 
 def _search(session: Session, context: Context, options: RunOptions) -> Finish:

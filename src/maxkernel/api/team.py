@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -35,6 +36,7 @@ from maxkernel.judge import Prepared
 from maxkernel.store import RunFile
 from maxkernel.types import Budget
 
+TESTER = "tester"
 MODELS = "models"
 """Key of the header's options, and kind of the events, that hold a `Models`."""
 TROUBLES = "model troubles"
@@ -166,12 +168,17 @@ def staffed(
             if isinstance(watcher, DeskWatcher):
                 watcher.desk(llm.desk)
             try:
-                yield llm.team
+                yield _with_tester(llm, models)
             finally:
                 _note_troubles(run, llm)
     finally:
         if record is not None:
             write_traffic(record, calls_of(run))
+
+
+def _with_tester(llm: LlmTeam, models: Models) -> Team:
+    """The team, with a tester where one was named: `default` alone asks for none."""
+    return replace(llm.team, tester=llm.tester) if TESTER in models.by_role else llm.team
 
 
 def describe_forecast(models: Models, budget: Budget, traffic: Sequence[Call] | None = None) -> str:

@@ -33,6 +33,9 @@ Profiler = Annotated[
 Explainer = Annotated[
     Names, typer.Option("--explainer", metavar="MODEL", help="Explains the best kernel.")
 ]
+Tester = Annotated[
+    Names, typer.Option("--tester", metavar="MODEL", help="Thinks of hard inputs to judge on.")
+]
 MaxCost = Annotated[float | None, typer.Option("--max-cost", help="US dollars for models at most.")]
 MaxTokens = Annotated[
     int | None, typer.Option("--max-tokens", help="Tokens of models at most, in and out.")

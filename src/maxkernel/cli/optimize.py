@@ -43,6 +43,7 @@ def optimize(
     tuner: models.Tuner = None,
     profiler: models.Profiler = None,
     explainer: models.Explainer = None,
+    tester: models.Tester = None,
     max_cost: models.MaxCost = None,
     max_tokens: models.MaxTokens = None,
     max_requests: models.MaxRequests = None,
@@ -73,6 +74,7 @@ def optimize(
         "tuner": tuner,
         "profiler": profiler,
         "explainer": explainer,
+        "tester": tester,
     }
     limits = models.Limits(max_cost, max_tokens, max_requests)
     chosen, traffic = models.chosen(roles, limits, replay, record)

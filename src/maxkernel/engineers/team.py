@@ -11,6 +11,7 @@ from maxkernel.engineers.roles import (
     Mover,
     Planner,
     Profiler,
+    Tester,
     Tuner,
 )
 
@@ -27,6 +28,9 @@ class Team:
     mover: Mover | None = None
     explainer: Explainer | None = None
     """Answers people's questions; None where only the built-in words are at hand."""
+
+    tester: Tester | None = None
+    """Thinks of hard inputs, which the judge runs; None where only its own distributions are."""
 
     @staticmethod
     def builtin() -> Team:
