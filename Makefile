@@ -18,6 +18,7 @@ lint: $(STAMP)
 	$(BIN)/pyright
 
 bench: $(STAMP)
+	$(BIN)/python -m benchmarks.judge_overhead
 	$(BIN)/python -m benchmarks.main_job
 	$(BIN)/python -m benchmarks.loop
 	$(BIN)/python -m benchmarks.prompts
