@@ -60,8 +60,8 @@ def norm_window(q, k, v, w_q, w_k, window):
 
 
 @sequence_major
-def sinks(q, k, v, sink):
-    return windowed(q, k, v, 128, lambda s: s / 8, sink)
+def sinks(q, k, v, sink, window=128):
+    return windowed(q, k, v, window, lambda s: s / 8, sink)
 
 
 def latent_prefill(q, k_nope, k_rope, v):
@@ -139,10 +139,13 @@ REFERENCES = {
     "w03": ragged_paged,
     "w04": norm_rope,
     "w05": soft_cap,
+    "w05b": lambda q, k, v: soft_cap(q, k, v, q.shape[1]),
     "w06": norm_window,
     "w07": sinks,
+    "w07b": lambda q, k, v, sink: sinks(q, k, v, sink, q.shape[1]),
     "w08": latent_prefill,
     "w09": latent_decode,
+    "w09b": latent_decode,
     "w10": selected_rows,
     "w11": delta_prefill,
     "w12": delta_decode,

@@ -52,6 +52,25 @@ def clipped_experts(x, router, router_bias, gate_up, gate_up_bias, down, down_bi
     return per_token(x, weights_of, expert)
 
 
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+def unpacked(packed, scale):
+    """Byte by byte: low half, then high half, each looked up and scaled by its block."""
+    out = np.empty((packed.shape[0], 2 * packed.shape[1], packed.shape[2]))
+    for half in (0, 1):
+        code = packed >> 4 if half else packed & 15
+        out[:, half::2] = np.where(code > 7, -1.0, 1.0) * E2M1[code & 7]
+    return out * np.repeat(2.0 ** (scale.astype(int) - 127), 32, axis=1)
+
+
+def quantised_experts(
+    x, router, router_bias, gate_up, gate_up_scale, gate_up_bias, down, down_scale, down_bias
+):
+    wide = unpacked(gate_up, gate_up_scale), unpacked(down, down_scale)
+    return clipped_experts(x, router, router_bias, wide[0], gate_up_bias, wide[1], down_bias)
+
+
 def sorted_experts(x, row_weights, group_sizes, gate, up, down):
     experts = np.repeat(np.arange(len(group_sizes)), group_sizes)
     out = np.empty_like(x)
@@ -101,12 +120,14 @@ REFERENCES = {
     "w14": qwen_experts,
     "w15": deepseek_experts,
     "w16": clipped_experts,
+    "w16b": quantised_experts,
     "w17": sorted_experts,
     "w18": lambda x, gate, up, down: (silu(x @ gate) * (x @ up)) @ down,
     "w19": residual_norm,
     "w20": scaled_rope,
     "w21": lambda h, w, labels: losses(h @ w, labels),
     "w22": lambda h, w, labels: losses(h @ w[:-64].T, labels),
+    "w22b": lambda h, w, labels: losses(30 * np.tanh(h @ w.T / 30), labels),
     "w23": int8_product,
     "w24": fp8_product,
 }

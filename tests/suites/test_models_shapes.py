@@ -1,8 +1,10 @@
 """Every model workload traces at full size with the shapes of its model, and draws what it says."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.nn import logsumexp
 from suite_tasks import draw, module, output_shapes, shapes, specs
 
 from maxkernel import suites
@@ -13,10 +15,13 @@ OUTPUTS = {
     "w03": ["bfloat16[4096,64,128]"],
     "w04": ["bfloat16[1,4096,64,128]"],
     "w05": ["bfloat16[1,8192,32,128]"],
+    "w05b": ["bfloat16[1,8192,32,128]"],
     "w06": ["bfloat16[1,8192,32,128]"],
     "w07": ["bfloat16[1,4096,64,64]"],
+    "w07b": ["bfloat16[1,4096,64,64]"],
     "w08": ["bfloat16[1,4096,128,128]"],
     "w09": ["bfloat16[64,128,128]"],
+    "w09b": ["bfloat16[64,128,128]"],
     "w10": ["bfloat16[1,2048,64,512]"],
     "w11": ["bfloat16[1,8192,32,128]", "float32[1,32,128,128]"],
     "w12": ["bfloat16[64,32,128]", "float32[64,32,128,128]"],
@@ -24,12 +29,14 @@ OUTPUTS = {
     "w14": ["bfloat16[4096,4096]"],
     "w15": ["bfloat16[4096,7168]"],
     "w16": ["bfloat16[1024,2880]"],
+    "w16b": ["bfloat16[1024,2880]"],
     "w17": ["bfloat16[16384,4096]"],
     "w18": ["bfloat16[4096,16384]"],
     "w19": ["bfloat16[8192,16384]", "bfloat16[8192,16384]"],
     "w20": ["bfloat16[1,8192,64,128]", "bfloat16[1,8192,8,128]"],
     "w21": ["float32[8192]", "float32[8192]"],
     "w22": ["float32[4096]", "float32[4096]"],
+    "w22b": ["float32[4096]", "float32[4096]"],
     "w23": ["bfloat16[4096,28672]"],
     "w24": ["bfloat16[4096,4096]"],
 }
@@ -59,7 +66,7 @@ def test_every_workload_is_covered() -> None:
     assert [name.partition("_")[0] for name in suites.names("models")] == list(OUTPUTS)
 
 
-@pytest.mark.parametrize(("name", "used"), [("w02", 3), ("w09", 5)])
+@pytest.mark.parametrize(("name", "used"), [("w02", 3), ("w09", 5), ("w09b", 5)])
 def test_pages_past_a_context_hold_large_values(name: str, used: int) -> None:
     inputs = draw(module("models", name).check_inputs, 4)
     pages, lengths, table = inputs[used - 1], np.asarray(inputs[used]), np.asarray(inputs[used + 1])
@@ -97,3 +104,25 @@ def test_sorted_rows_fill_the_groups() -> None:
     sizes = np.asarray(draw(module("models", "w17").check_inputs)[2])
     assert sizes.sum() == 512
     assert {0, 1} <= set(sizes.tolist())
+
+
+def test_a_missing_cap_of_the_logits_shows() -> None:
+    task = module("models", "w22b")
+    h, w, labels = draw(task.check_inputs)
+    h, labels = h[:32], labels[:32]
+    logits = h.astype(jnp.float32) @ w.astype(jnp.float32).T
+    plain = np.asarray(logsumexp(logits, axis=-1))
+    _, normaliser = task.reference(h, w, labels)
+    assert np.abs(plain - normaliser).max() > 1.5 * task.TOLERANCE["atol"]
+
+
+def test_codes_and_scales_hold_the_weights_that_were_drawn() -> None:
+    task = module("models", "w16b")
+    packed, scale = task.quantised(jax.random.key(0), 2, (64, 48), 0.1)
+    assert (packed.shape, scale.shape) == ((2, 32, 48), (2, 2, 48))
+    found = np.asarray(task.dequantised(packed, scale, jnp.float32))
+    top = np.abs(found).reshape(2, 2, 32, 48).max(axis=2)
+    power = np.exp2(np.asarray(scale).astype(np.float64) - 127)
+    assert set((top / power).ravel().tolist()) <= {4.0, 6.0}, "a block's largest value fills it"
+    assert 0.08 < found.std() < 0.2
+    assert len(np.unique(np.asarray(scale))) > 3
