@@ -5,7 +5,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from maxkernel.bench import BenchResult, Row, Settings, compare, load_result, summarise
+from maxkernel.bench import (
+    BenchResult,
+    Row,
+    Settings,
+    compare,
+    compare_tables,
+    load_result,
+    summarise,
+)
 from maxkernel.bench.render import cells, render_html, render_markdown
 from maxkernel.bench.result import FORMAT, save_result
 from maxkernel.errors import UsageError
@@ -89,6 +97,24 @@ def test_a_stopped_table_says_so() -> None:
 def test_changes_beyond_noise(before: Row, after: Row, jax: str, word: str) -> None:
     (change,) = compare(table(before), table(after, jax=jax))
     assert change.word == word
+
+
+def test_a_comparison_adds_up_and_says_in_what_the_tables_differ() -> None:
+    graph = msgspec.structs.replace(SETTINGS, mode="graph", candidates=16)
+    before = table(row("a", 50), row("b", 40), row("gone", 20))
+    after = msgspec.structs.replace(
+        table(row("a", 25), row("b", 40), row("new", 9)), settings=graph
+    )
+    found = compare_tables(before, after)
+    assert found.counts == {"better": 1, "same": 1}
+    assert found.geometric_mean == pytest.approx(2**0.5)
+    assert (found.only_before, found.only_after) == (("gone",), ("new",))
+    assert found.differences == ("mode: auto -> graph", "candidates: 8 -> 16")
+    newer = msgspec.structs.replace(before, stages={"compile": 3})
+    clock = msgspec.structs.replace(before, rows=(row("a", 51),), stages={"compile": 4})
+    (change,) = compare_tables(newer, clock).changes
+    assert change.word == "same", "within the error of two clocks"
+    assert compare_tables(newer, clock).differences == ("clock and judge, compile: 3 -> 4",)
 
 
 def test_tables_that_cannot_be_compared() -> None:
