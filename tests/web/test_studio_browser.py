@@ -13,7 +13,7 @@ from studio_driver import Place, Studio  # isort: skip
 from pairing_helpers import PLAN, Script, new_run
 
 from maxkernel.modes.pair import PairSession
-from maxkernel.modes.pair.acts import Began, Ended
+from maxkernel.modes.pair.acts import Began, Ended, Wrote
 from maxkernel.search.job import CHOICE, Job
 from maxkernel.store import RunFile, list_runs
 from maxkernel.types import Budget, Outcome, Plan
@@ -212,8 +212,15 @@ def test_a_page_follows_what_others_do(place: Place, studio: Studio, tab: Tab) -
     proposal = terminal.answer(True).proposal
     assert proposal is not None
     script.write(Began(proposal=proposal.id))
+    script.write(Wrote(proposal=proposal.id, role="planner", text=f"one {HOSTILE} ", fresh=True))
+    expect(page.locator("#draft")).to_contain_text("the planner writes")
+    expect(page.locator("#draft pre")).to_contain_text(HOSTILE)
+    script.write(Wrote(proposal=proposal.id, role="planner", text="and more"))
+    expect(page.locator("#draft pre")).to_contain_text("and more")
+    assert page.evaluate("window.pwned") is None
     script.write(Ended(proposal=proposal.id, text="done", plans=(PLAN,)))
     expect(page.locator(".card")).to_have_count(1)
+    expect(page.locator("#draft")).to_be_hidden()
     page.get_by_role("link", name="Edit plan 1").click()
     area = page.locator("#editor textarea")
     area.fill(area.input_value().replace("one pass", "two passes"))
