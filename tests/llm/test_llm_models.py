@@ -166,3 +166,13 @@ def test_only_the_sdk_in_use_is_imported():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['openai']"
+
+
+def test_what_the_first_question_needs_is_imported_ahead():
+    code = (
+        "import sys; from maxkernel.engineers.llm import parse_model, warm_up; "
+        "assert 'pydantic_ai' not in sys.modules; "
+        "warm_up([parse_model('http://localhost/v1#some')]).join(); "
+        "assert 'pydantic_ai.models.openai' in sys.modules and 'anthropic' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

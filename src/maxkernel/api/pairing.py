@@ -9,7 +9,7 @@ from pathlib import Path
 
 from maxkernel.api.runs import BUNDLE, check_versions, create_run, current_budget
 from maxkernel.api.session import Session
-from maxkernel.api.team import Models, staffed
+from maxkernel.api.team import Models, models_in_force, staffed, warm_models
 from maxkernel.config import Settings
 from maxkernel.engineers.llm import Desk, Hear, chosen_models
 from maxkernel.engineers.team import Team
@@ -56,6 +56,7 @@ def open_engine(session: Session, folder: Path) -> PairEngine:
     """
     with RunFile.read(folder) as run:
         check_versions(session, run.header)
+        warm_models(models_in_force(run))
     return PairEngine(
         folder,
         session.judge,

@@ -19,6 +19,7 @@ from maxkernel.api.team import (
     check_models,
     models_in_force,
     staffed,
+    warm_models,
 )
 from maxkernel.engineers.roles import NoAnswer
 from maxkernel.engineers.team import Team
@@ -70,6 +71,7 @@ def start_run(
     models = options.models or Models()
     _check_budget(budget)
     check_models(models, options.record)
+    warm_models(models)
     prepared = _prepare(session, task, options)
     if not options.allow_weak:
         require_sound(task.name, prepared.lint)

@@ -28,6 +28,7 @@ from maxkernel.engineers.llm import (
     read_traffic,
     require_models,
     team_for_run,
+    warm_up,
     write_traffic,
 )
 from maxkernel.engineers.team import Team
@@ -118,6 +119,12 @@ def check_models(models: Models, record: Path | None = None) -> None:
         require_models(chosen, models.budget)
     if record is not None:
         _require_writable(record, models)
+
+
+def warm_models(models: Models) -> None:
+    """Has the SDKs of the models imported in the background, while workers start and compile."""
+    if not models.replay and (chosen := chosen_models(models.by_role)):
+        warm_up(spec for specs in chosen.values() for spec in specs)
 
 
 def models_in_force(run: RunFile) -> Models:

@@ -1,6 +1,6 @@
 """A team of language models: any provider, hard budgets, every word on record.
 
-Nothing of a provider's SDK is imported before the first question is asked.
+Nothing of a provider's SDK is imported before it is known that a question will be asked.
 """
 
 from maxkernel.engineers.llm.budget import LlmBudget as LlmBudget
@@ -39,3 +39,4 @@ from maxkernel.engineers.llm.staff import require_models as require_models
 from maxkernel.engineers.llm.staff import team_for_run as team_for_run
 from maxkernel.engineers.llm.tools import TOOLS as TOOLS
 from maxkernel.engineers.llm.tools import Toolbox as Toolbox
+from maxkernel.engineers.llm.warm import warm_up as warm_up
