@@ -59,7 +59,8 @@ class Builder:
         if op in _COMMUTES:
             args = tuple(sorted(args, key=lambda a: (self.program[a].op == "literal", a)))
         axes = frozenset[Axis]().union(*(self.program[a].axes for a in args))
-        kind = kind or ("bool" if op in COMPARISONS else self.kind_of(args))
+        fixed = "bool" if op in COMPARISONS else "float" if op == "to_float" else ""
+        kind = kind or fixed or self.kind_of(args)
         return self._intern(Term(op, args, axes, kind, tuple(attrs.items())))
 
     def apply(self, op: str, args: tuple[int, ...], **attrs: Any) -> int:
@@ -109,6 +110,12 @@ class Builder:
             return self.apply("mul", (arg, size))
         return arg
 
+    def running(self, op: str, arg: int, over: tuple[Axis, ...], reverse: bool) -> int:
+        """A running reduction: along `over`, from its start or (`reverse`) from its end."""
+        t = self.program[arg]
+        attrs = (("over", over), ("reverse", reverse))
+        return self._intern(Term(op, (arg,), t.axes | set(over), t.kind, attrs))
+
     def _pick(self, arg: int, over: tuple[Axis, ...]) -> int | None:
         """sum(where(column == index, f(x), 0)) is f(x[index]): only x itself is picked.
 
@@ -153,8 +160,9 @@ class Builder:
         return self._intern(term)
 
     def kind_of(self, args: tuple[int, ...]) -> str:
-        """Kind of an arithmetic operation's result."""
-        return self.program[args[-1]].kind
+        """Kind of an arithmetic operation's result: a float where one operand is."""
+        kinds = [self.program[a].kind for a in args]
+        return "float" if "float" in kinds else kinds[-1]
 
     def _intern(self, term: Term) -> int:
         index = self._known.get(term)

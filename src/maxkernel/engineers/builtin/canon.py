@@ -11,6 +11,7 @@ from maxkernel.engineers.builtin.layouts import (
     ELEMENTWISE,
     PASS_THROUGH,
     REDUCE,
+    RUNNING,
     Instance,
     Layouts,
     dot_numbers,
@@ -89,6 +90,10 @@ class _Lowering:
             operand = self.layouts.instances[instance.args[0]].dims
             over = tuple(a for i in reduced_dims(node) for a in self.dim(operand[i]))
             return self.build.reduce(REDUCE[node.op], args[0], over)
+        if node.op in RUNNING:
+            dim = self.layouts.instances[instance.args[0]].dims[int(node.params["axis"])]
+            over, reverse = self.dim(dim), bool(node.params["reverse"])
+            return self.build.running(RUNNING[node.op], args[0], over, reverse)
         if node.op == "dot_general":
             return self._dot(instance, args)
         if node.op == "gather":

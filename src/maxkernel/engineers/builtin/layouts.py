@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from maxkernel.engineers.builtin.axes import AxisTable, Dims, Unsupported
+from maxkernel.engineers.builtin.axes import Axis, AxisTable, Dims, Unsupported
 from maxkernel.types import Graph, Node
 
 PASS_THROUGH = frozenset(
@@ -22,6 +22,8 @@ ELEMENTWISE = frozenset(
     "eq ne lt le gt ge and or not xor convert_element_type".split()
 )
 REDUCE = {"reduce_sum": "sum", "reduce_max": "amax", "reduce_min": "amin"}
+RUNNING = {"cumsum": "cumsum"}
+"""Running reductions along one dimension, and the terms that they become."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ class _Lowering:
             dims = tuple(self.result.table.fresh(n) for n in self.shape(value))
         else:
             args = tuple(self.use(v) for v in node.inputs)
+            if node.op in ELEMENTWISE:
+                args = self._apart(args)
             dims = self._dims(node, value, args)
         self.result.instances.append(Instance(value, node, args, dims))
         index = len(self.result.instances) - 1
@@ -120,6 +124,42 @@ class _Lowering:
         if rule is None:
             raise Unsupported(f"the operation `{node.op}` has no rule")
         return rule(self, node, of)
+
+    def _apart(self, args: tuple[int, ...]) -> tuple[int, ...]:
+        """Operands such that no index runs along two dimensions: in `x[:, None] - x[None, :]` the
+        second `x` is read a second time, along an index of its own."""
+        places: dict[Axis, int] = {}
+        apart: list[int] = []
+        for arg in args:
+            dims = [self.result.table.resolve(d) for d in self.result.instances[arg].dims]
+            clash = {a for i, dim in enumerate(dims) for a in dim if places.get(a, i) != i}
+            if clash:
+                arg = self._renamed(arg, {a: self._fresh_like(a) for a in clash})
+                dims = [self.result.table.resolve(d) for d in self.result.instances[arg].dims]
+            places.update((a, i) for i, dim in enumerate(dims) for a in dim)
+            apart.append(arg)
+        return tuple(apart)
+
+    def _fresh_like(self, axis: Axis) -> Axis:
+        return self.result.table.fresh(self.result.table.size(axis))[0]
+
+    def _renamed(self, index: int, names: dict[Axis, Axis]) -> int:
+        """A copy of an instance, and of what it is computed from, along other axes."""
+        copies: dict[int, int] = {}
+
+        def copy(i: int) -> int:
+            instance = self.result.instances[i]
+            dims = [self.result.table.resolve(d) for d in instance.dims]
+            if not any(a in names for dim in dims for a in dim):
+                return i
+            if i not in copies:
+                args = tuple(copy(a) for a in instance.args)
+                renamed = tuple(tuple(names.get(a, a) for a in dim) for dim in dims)
+                self.result.instances.append(Instance(instance.value, instance.node, args, renamed))
+                copies[i] = len(self.result.instances) - 1
+            return copies[i]
+
+        return copy(index)
 
     def _elementwise(self, of: list[Dims]) -> Dims:
         """Equal shapes, scalars, and dimensions of size 1 against any size."""
@@ -154,6 +194,10 @@ def _transpose(self: _Lowering, node: Node, of: list[Dims]) -> Dims:
 def _reduce(self: _Lowering, node: Node, of: list[Dims]) -> Dims:
     axes = set(reduced_dims(node))
     return tuple(dim for i, dim in enumerate(of[0]) if i not in axes)
+
+
+def _running(self: _Lowering, node: Node, of: list[Dims]) -> Dims:
+    return of[0]
 
 
 def _iota(self: _Lowering, node: Node, of: list[Dims]) -> Dims:
@@ -211,6 +255,7 @@ _RULES: dict[str, Callable[[_Lowering, Node, list[Dims]], Dims]] = {
     "reduce_sum": _reduce,
     "reduce_max": _reduce,
     "reduce_min": _reduce,
+    "cumsum": _running,
     "iota": _iota,
     "dot_general": _dot,
     "gather": _gather,

@@ -75,6 +75,8 @@ def _admit(program: Program, space: Space, term: int, inside: set[int]) -> Opera
         return place(program, space, term)
     if t.op == "dot":
         raise Unsupported("it holds one more matrix product")
+    if t.op == "cumsum":
+        raise Unsupported("it holds a running sum")
     if t.op in REDUCTIONS:
         over: Dim = t.attr("over")
         present = tuple(a for a in space.cols if a in program[t.args[0]].axes)

@@ -25,8 +25,9 @@ class Term:
     """One expression. `kind` is `float`, `int` or `bool`; `axes` what its value depends on.
 
     `attrs` by `op`: `input` index, dims; `literal` value; `iota`, `size` and reductions
-    over (axes, outermost first); `dot` see `Dot`; `convert` dtype. A `size` is the number of
-    elements along axes: a number of the program that follows the inputs' shapes.
+    over (axes, outermost first), running reductions reverse as well; `dot` see `Dot`; `convert`
+    dtype. A `size` is the number of elements along axes: a number of the program that follows the
+    inputs' shapes.
     """
 
     op: str

@@ -9,12 +9,12 @@ from maxkernel.engineers.builtin.attention.sides import Side
 from maxkernel.engineers.builtin.axes import Dim
 from maxkernel.engineers.builtin.module import Module, Shapes, array_names, parameters
 from maxkernel.engineers.builtin.operands import flat
-from maxkernel.engineers.builtin.terms import InputUse
+from maxkernel.engineers.builtin.terms import InputUse, Output, Program
 from maxkernel.engineers.builtin.text import WIDTH, Names, call, doc, sequence
 from maxkernel.types import TaskInfo, TunableSpace
 
-_FLATTEN = '''def flatten(x, block):
-    """One slice per head, (heads, positions, width), zeros up to a whole number of blocks."""
+FLATTEN = '''def flatten(x, block):
+    """One slice per head, (heads, positions, width), zeros up to whole blocks."""
     x = x.reshape(-1, *x.shape[-2:])
     tail = -x.shape[1] % block
     return jnp.pad(x, ((0, 0), (0, tail), (0, 0))) if tail else x
@@ -46,7 +46,7 @@ def attention_module(
     limit = f"{vmem_limit >> 20} * 2**20"
     module.constants["VMEM_LIMIT_BYTES"] = (limit, "keys and values of a head stay in VMEM")
     module.constants["ROWS"] = ("16", "of a tile: strips are whole tiles")
-    module.helpers.add(_FLATTEN)
+    module.helpers.add(FLATTEN)
     kernel = _kernel(info, plan, arguments, arrays, tunables, module)
     module.functions += [text, kernel]
     return module.render()
@@ -64,11 +64,11 @@ def _kernel(
     everything = [a.program.input(t) for t in a.program.live() if a.program[t].op == "input"]
     shapes = Shapes(a.program, tuple(everything), arrays)
     defaults = [f"{name}={choices[0]}" for name, choices in tunables.items()]
-    q, k, v = (_heads_first(s, arrays[s.use.index], shapes) for s in (a.q, a.k, a.v))
+    q, k, v = (heads_first(s, arrays[s.use.index], shapes) for s in (a.q, a.k, a.v))
     lines = [
         call("kernel", [*arguments, "*", *defaults], 0, "def ", ":"),
         doc("Heads and blocks of queries over a grid.", 4),
-        *(line for s, role in _sides(a) for line in prepare(a, s, role, arrays, module)),
+        *(line for s, role in _sides(a) for line in prepare(a.program, s, role, arrays, module)),
         f"    q_heads = {q}",
         "    length = q_heads.shape[-2]",
         "    unit = ROWS * strips",
@@ -118,7 +118,7 @@ def _kernel(
         call("pltpu.CompilerParams", compiler, 8, "compiler_params="),
     ]
     lines.append(call("pl.pallas_call", parts, 4, "out = ") + f"({', '.join(passed)})")
-    lines += [f"    {line}" for line in _restored(a, shapes)]
+    lines += [f"    {line}" for line in restored(a.program, a.q, a.result, a.output)]
     return "\n".join(lines)
 
 
@@ -170,12 +170,12 @@ def _window(info: TaskInfo, window: int, arguments: list[str], module: Module) -
     return "WINDOW"
 
 
-def _heads_first(side: Side, name: str, shapes: Shapes) -> str:
+def heads_first(side: Side, name: str, shapes: Shapes) -> str:
     """An input with its heads first, then its positions and columns."""
-    return _ordered(side.use, name, (*((x,) for x in side.heads), side.rows, side.cols), shapes)
+    return ordered(side.use, name, (*((x,) for x in side.heads), side.rows, side.cols), shapes)
 
 
-def _ordered(use: InputUse, name: str, wanted: tuple[Dim, ...], shapes: Shapes) -> str:
+def ordered(use: InputUse, name: str, wanted: tuple[Dim, ...], shapes: Shapes) -> str:
     """An array whose dimensions of size 1 come first, then `wanted` in order."""
     dims = list(use.dims)
     wanted = tuple(w for w in wanted if w)
@@ -206,7 +206,7 @@ def _extra(
     extra: Side, name: str, array: str, shapes: Shapes, module: Module
 ) -> tuple[list[str], str]:
     """(statements, block shape) for an array that the score reads; no shape for scalars."""
-    text = _heads_first(extra, array, shapes)
+    text = heads_first(extra, array, shapes)
     if not extra.rows and not extra.cols:
         kind = "int32" if "int" in extra.use.dtype or extra.use.dtype == "bool" else "float32"
         return [f"{name} = {text}.reshape(-1).astype(jnp.{kind})"], ""
@@ -222,13 +222,13 @@ def _extra(
     return [f"{name} = flatten_extra({text}, {', '.join(sizes)})"], shape
 
 
-def _restored(a: Attention, shapes: Shapes) -> list[str]:
+def restored(program: Program, q: Side, result: tuple[Dim, Dim, Dim], output: Output) -> list[str]:
     """From (heads ..., positions, width) to the output's own dimensions."""
-    heads, rows, cols = a.result
-    ones = sum(1 for d in a.q.use.dims if not d)
+    heads, rows, cols = result
+    ones = sum(1 for d in q.use.dims if not d)
     lies: list[Dim] = [() for _ in range(ones)]
     lies += [(x,) for x in heads] + [rows, cols]
-    dims = list(a.output.dims)
+    dims = list(output.dims)
     text = "out[:, :length].reshape(*q_heads.shape[:-1], value_width)"
     flat_wanted = [d for d in dims if d]
     parts = [p for d in flat_wanted for p in _split(d, tuple(x for x in lies if x))]
@@ -240,27 +240,27 @@ def _restored(a: Attention, shapes: Shapes) -> list[str]:
     if order != list(range(len(lies))):
         text += f".transpose({', '.join(map(str, order))})"
     if not same_ones or parts != flat_wanted:
-        aliases = shapes_of_output(a, shapes)
-        return [f"out = {text}", f"return out.reshape({', '.join(aliases)})"]
+        sizes = ", ".join(_output_sizes(program, result, output))
+        return [f"out = {text}", f"return out.reshape({sizes})"]
     if len(text) > WIDTH - 11:
         text = text.replace("out[:, :length]", "out")
         return ["out = out[:, :length]", f"return {text}"]
     return [f"return {text}"]
 
 
-def shapes_of_output(a: Attention, shapes: Shapes) -> list[str]:
+def _output_sizes(program: Program, result: tuple[Dim, Dim, Dim], output: Output) -> list[str]:
     """Sizes of the output's dimensions at run time, all but one by name."""
-    _, rows, cols = a.result
+    _, rows, cols = result
     sizes: list[str] = []
-    for dim in a.output.dims:
+    for dim in output.dims:
         if dim == rows:
             sizes.append("length")
         elif dim == cols:
             sizes.append("value_width")
         elif dim and dim[-1:] == cols:
-            sizes.append("-1" if "-1" not in sizes else str(a.program.extent(dim)))
+            sizes.append("-1" if "-1" not in sizes else str(program.extent(dim)))
         elif not dim:
             sizes.append("1")
         else:
-            sizes.append(str(a.program.extent(dim)) if "-1" in sizes else "-1")
+            sizes.append(str(program.extent(dim)) if "-1" in sizes else "-1")
     return sizes

@@ -92,6 +92,41 @@ def match(program: Program) -> Attention:
     softmax = read_softmax(program, weights, output.term, second)
     if second not in (output.term, *program[output.term].args):
         raise Unsupported("something follows the second product")
+    pair = read_products(program, first, second, weights, values, softmax.keys)
+    score, seen, hidden = unmask(program, softmax.scores)
+    conditions = [*seen, *(_negated(program, c) for c in hidden)]
+    score, product, scale = _factor(program, score, first)
+    mask = read_mask(program, conditions, pair.rows, pair.cols)
+    extras = _extras(program, [score, *mask.rest], product, (pair.heads, pair.rows, pair.cols))
+    return Attention(
+        program, pair.q, pair.k, pair.v, pair.heads, pair.rows, pair.cols, score, product,
+        scale * pair.scale, mask, extras, _sink(program, softmax.sink, pair.heads), output,
+        pair.result, pair.precision,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two products, queries by keys and weights by values, over flattened heads.
+
+    `scale` is what constants before the first product multiply it by; `result` see `Attention`.
+    """
+
+    q: Side
+    k: Side
+    v: Side
+    heads: Dim
+    rows: Dim
+    cols: Dim
+    result: tuple[Dim, Dim, Dim]
+    scale: float
+    precision: str
+
+
+def read_products(
+    program: Program, first: int, second: int, weights: int, values: int, over: Dim
+) -> Pair:
+    """The sides of two products, the second of them over the keys `over`."""
     dot: Dot = program[first].attr("dot")
     queries, keys = program[first].args
     q_free, k_free = dot.lhs_free, dot.rhs_free
@@ -100,19 +135,16 @@ def match(program: Program) -> Attention:
         for (res, mine), (_, other) in zip(dot.lhs_batch, dot.rhs_batch, strict=True)
     ]
     contract = [(a, b) for a, b in dot.contract]
-    if _results(q_free) == softmax.keys:
+    if _results(q_free) == over:
         queries, keys, q_free, k_free = keys, queries, k_free, q_free
         batch = [(res, other, mine) for res, mine, other in batch]
         contract = [(b, a) for a, b in contract]
     cols = _results(k_free)
-    if cols != softmax.keys:
-        raise Unsupported("the softmax does not run over the keys of the first product")
+    if cols != over:
+        raise Unsupported("the second product does not run over the keys of the first")
     positions = _positions(program, q_free)
     others = [pair for pair in q_free if pair != positions]
     heads = flat([res for res, _, _ in batch]) + _results(others)
-    score, seen, hidden = unmask(program, softmax.scores)
-    conditions = [*seen, *(_negated(program, c) for c in hidden)]
-    score, product, scale = _factor(program, score, first)
     queries, factor = _peel(program, queries)
     keys, factor_2 = _peel(program, keys)
     q_spread = pair_up(program, heads, [*((r, q) for r, q, _ in batch), *others])
@@ -121,12 +153,7 @@ def match(program: Program) -> Attention:
     k = _side(program, keys, k_spread, flat([d for _, d in k_free]), flat([b for _, b in contract]))
     rows = positions[0]
     v, result = _values(program, second, weights, values, heads, rows, cols)
-    mask = read_mask(program, conditions, rows, cols)
-    extras = _extras(program, [score, *mask.rest], product, (heads, rows, cols))
-    return Attention(
-        program, q, k, v, heads, rows, cols, score, product, scale * factor * factor_2, mask,
-        extras, _sink(program, softmax.sink, heads), output, result, dot.precision,
-    )  # fmt: skip
+    return Pair(q, k, v, heads, rows, cols, result, factor * factor_2, dot.precision)
 
 
 def _results(pairs: Sequence[tuple[Dim, Dim]]) -> Dim:

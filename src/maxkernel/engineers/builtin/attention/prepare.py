@@ -3,44 +3,44 @@ change of layout."""
 
 from __future__ import annotations
 
-from maxkernel.engineers.builtin.attention.match import Attention
 from maxkernel.engineers.builtin.attention.sides import Side
 from maxkernel.engineers.builtin.axes import Dim, Unsupported
 from maxkernel.engineers.builtin.chunks import loaded
 from maxkernel.engineers.builtin.expr import Code, Scope
 from maxkernel.engineers.builtin.module import Module
+from maxkernel.engineers.builtin.terms import Program
 from maxkernel.engineers.builtin.text import Names, call, doc
 
 
 def prepare(
-    a: Attention, side: Side, role: str, arrays: tuple[str, ...], module: Module
+    program: Program, side: Side, role: str, arrays: tuple[str, ...], module: Module
 ) -> list[str]:
     """Statements of `kernel` that replace an input by what is made of it; the function that they
     call goes to `module`."""
-    if a.program[side.term].op == "input":
+    if program[side.term].op == "input":
         return []
     if side.use.dims[-1] != side.cols:
         raise Unsupported(f"`{side.use.name}` is changed along a dimension that is not its last")
     name, vectors = arrays[side.use.index], [arrays[use.index] for use in side.vectors]
-    module.functions.append(_function(a, side, role, vectors, module))
+    module.functions.append(_function(program, side, role, vectors, module))
     rows = f"{name}.reshape(-1, {name}.shape[-1])"
     text = call(f"prepare_{role}", [rows, *vectors], 4, f"{name} = ", f".reshape({name}.shape)")
     return text.split("\n")
 
 
-def _function(a: Attention, side: Side, role: str, vectors: list[str], module: Module) -> str:
+def _function(program: Program, side: Side, role: str, vectors: list[str], module: Module) -> str:
     names = Names(["x", *vectors])
     by_index = dict(zip((use.index for use in side.vectors), vectors, strict=True))
 
     def load(term: int) -> Code:
-        use = a.program.input(term)
+        use = program.input(term)
         return loaded(by_index.get(use.index, "x"), use.dtype)
 
     def refuse(over: Dim) -> Code:
         raise Unsupported(f"the {role} depend on positions")
 
     scope = Scope(
-        program=a.program,
+        program=program,
         rows=frozenset(side.heads + side.rows),
         cols=side.cols,
         load=load,
