@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from maxkernel.engineers.builtin import attention, grouped, matmul, paged, rowwise, scans
+from maxkernel.engineers.builtin import attention, grouped, matmul, paged, products, rowwise, scans
 from maxkernel.engineers.builtin.terms import Program
 from maxkernel.targets import Target
 from maxkernel.types import Plan, TaskInfo
@@ -35,6 +35,7 @@ FAMILIES = (
     Family("matmul", matmul.plans, matmul.implement),
     Family("attention", attention.plans, attention.implement),
     Family("scans", scans.plans, scans.implement),
+    Family("products", products.plans, products.implement),
 )
 GRAPH_FAMILIES = (
     GraphFamily("paged", paged.plans, paged.implement),

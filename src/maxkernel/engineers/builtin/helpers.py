@@ -13,7 +13,7 @@ _SOURCES = {
     return 0.5 * jnp.tanh(0.5 * x) + 0.5
 ''',
     "silu": '''def silu(x):
-    """x * sigmoid(x), the sigmoid by one tanh instead of an exponential and a division."""
+    """x * sigmoid(x), by one tanh instead of an exponential and a division."""
     half = 0.5 * x
     return half * jnp.tanh(half) + half
 ''',
