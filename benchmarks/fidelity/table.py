@@ -21,7 +21,14 @@ from pathlib import Path
 from flops import operations
 from rows import SUITES, Row
 
-from maxkernel.schedule import ScalarOperand, ScheduleError, expected_error, simulate
+from maxkernel.schedule import (
+    KernelOperands,
+    Known,
+    ScalarOperand,
+    ScheduleError,
+    expected_error,
+    simulate,
+)
 from maxkernel.targets import TARGETS, peak_rate
 from maxkernel.types import ProgramTime
 
@@ -49,16 +56,17 @@ def evaluate(row: Row, archive: Path) -> Result:
     with tempfile.TemporaryDirectory() as folder, tarfile.open(archive) as packed:
         packed.extractall(folder, filter="data")
         facts = json.loads((Path(folder) / "facts.json").read_text())
-        operands = {
-            name: [
+        operands = tuple(
+            KernelOperands(
+                name,
                 {int(index): ScalarOperand(tuple(shape), dtype, tuple(values))
-                 for index, (shape, dtype, values) in call.items()}
-                for call in calls
-            ]
+                 for index, (shape, dtype, values) in call.items()},
+            )
             for name, calls in facts["operands"].items()
-        }  # fmt: skip
+            for call in calls
+        )  # fmt: skip
         target = TARGETS[row.target]
-        program = simulate(Path(folder), target, operands=operands)
+        program = simulate(Path(folder), target, known=Known(operands))
     size = facts["argument_bytes"] + facts["output_bytes"]
     roofline = max(operations(row) / peak_rate(target, "bfloat16"), size / target.hbm_bandwidth)
     estimate = facts["xla_cycles"] / target.clock_hz if not facts["kernels"] else None

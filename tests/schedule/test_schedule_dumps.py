@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from maxkernel.schedule import ScalarOperand, ScheduleError, expected_error, simulate
+from maxkernel.schedule import (
+    KernelOperands,
+    Known,
+    ScalarOperand,
+    ScheduleError,
+    expected_error,
+    simulate,
+)
 from maxkernel.targets import TARGETS
 from maxkernel.types import OpTime, ProgramTime
 
@@ -16,13 +23,18 @@ ALL = ("v4", "v5e", "v5p", "v6e", "v7x")
 
 @pytest.fixture
 def run(tmp_path: Path):
-    def simulate_dump(name: str, operands=None) -> ProgramTime:
+    def simulate_dump(name: str, known: Known | None = None) -> ProgramTime:
         with tarfile.open(DATA / f"{name}.tar.gz") as archive:
             archive.extractall(tmp_path / name, filter="data")
         target = TARGETS[name.split("-")[0]]
-        return simulate(tmp_path / name, target, operands=operands)
+        return simulate(tmp_path / name, target, known=known)
 
     return simulate_dump
+
+
+def kernel(name: str, *tables: ScalarOperand) -> Known:
+    """The first operand of each call of a kernel."""
+    return Known(tuple(KernelOperands(name, {0: table}) for table in tables))
 
 
 def op(program: ProgramTime, name: str) -> OpTime:
@@ -68,7 +80,7 @@ def test_matmul_on_every_generation(run, target: str) -> None:
 def test_a_table_in_scalar_memory_decides_what_is_read(run, target: str) -> None:
     """The rows of the table are constant: four of 32 blocks differ from the one before."""
     table = [i if j % 25 == 0 else 77 for i in range(4) for j in range(200)]
-    known = {"gather": [{0: ScalarOperand((4, 200), "int32", tuple(table))}]}
+    known = kernel("gather", ScalarOperand((4, 200), "int32", tuple(table)))
     program = run(f"{target}-gather32", known)
     assert not any("unknown" in note for note in program.assumptions)
     if target != "v7x":
@@ -77,7 +89,7 @@ def test_a_table_in_scalar_memory_decides_what_is_read(run, target: str) -> None
 
 
 def test_a_missing_table_is_an_assumption_and_an_expected_error(run) -> None:
-    known = {"gather": [{0: ScalarOperand((4, 200), "int32", (0,) * 800)}]}
+    known = kernel("gather", ScalarOperand((4, 200), "int32", (0,) * 800))
     with_table, without = run("v6e-gather32", known), run("v6e-gather32")
     assert any("unknown" in note for note in without.assumptions)
     assert expected_error(without) > expected_error(with_table) + 0.1
@@ -86,20 +98,20 @@ def test_a_missing_table_is_an_assumption_and_an_expected_error(run) -> None:
 def test_packed_tables_follow_their_tiles(run) -> None:
     table = [(h * 6 + i) % 4 if j % 25 == 0 else 77
              for h in range(2) for i in range(6) for j in range(200)]  # fmt: skip
-    known = {"gather": [{0: ScalarOperand((2, 6, 200), "int8", tuple(table))}]}
+    known = kernel("gather", ScalarOperand((2, 6, 200), "int8", tuple(table)))
     assert traffic(run("v6e-gather8", known))[0] == pytest.approx(4 * 0.5, rel=0.01)
 
 
 def test_a_dynamic_grid_takes_its_bound_from_the_operand(run) -> None:
-    known = {"dynamic_grid": [{0: ScalarOperand((), "int32", (20,))}]}
+    known = kernel("dynamic_grid", ScalarOperand((), "int32", (20,)))
     assert traffic(run("v6e-dynamic_grid", known)) == pytest.approx((10, 10), rel=0.01)
     assert "operand 0 is unknown" in run("v6e-dynamic_grid").assumptions[0]
 
 
 def test_calls_of_one_kernel_take_their_tables_in_order(run) -> None:
     def loops(*counts: int) -> dict[str, float]:
-        tables = [{0: ScalarOperand((4,), "int32", (0, count, 0, 0))} for count in counts]
-        program = run("v6e-same_twice", {"same": tables})
+        tables = [ScalarOperand((4,), "int32", (0, count, 0, 0)) for count in counts]
+        program = run("v6e-same_twice", kernel("same", *tables))
         return {item.name: item.cycles for item in program.ops}
 
     few, first, second = loops(1, 1), loops(101, 1), loops(1, 101)
@@ -173,7 +185,7 @@ def test_a_damaged_dump_is_a_typed_failure(tmp_path: Path) -> None:
 
 def test_tables_of_a_kernel_with_another_name_go_by_order(run) -> None:
     """jax's paged attention is named after the function around it, not after its kernel."""
-    known = {"body_of_the_kernel": [{0: ScalarOperand((), "int32", (20,))}]}
+    known = kernel("body_of_the_kernel", ScalarOperand((), "int32", (20,)))
     program = run("v6e-dynamic_grid", known)
     assert program.assumptions == ()
     assert traffic(program) == pytest.approx((10, 10), rel=0.01)

@@ -4,8 +4,17 @@ import pytest
 from worker_samples import RMSNORM_KERNEL, capture_of, pointless, rowwise
 
 from maxkernel.executor import LocalExecutor
-from maxkernel.types import ArraySpec
-from maxkernel.types.messages import CaptureReply, CompileReply, CompileRequest, FailureReply
+from maxkernel.schedule import unsure
+from maxkernel.tasks import task_from_text
+from maxkernel.types import ArraySpec, Task
+from maxkernel.types.messages import (
+    CaptureReply,
+    CompileReply,
+    CompileRequest,
+    FailureReply,
+    TraceReply,
+    TraceRequest,
+)
 
 WIDE = (ArraySpec((4096, 2048), "bfloat16"), ArraySpec((2048,), "bfloat16"))
 
@@ -32,7 +41,7 @@ def test_a_good_kernel_compiles_and_is_timed(executor: LocalExecutor) -> None:
 def test_each_target_has_its_own_compiler(executor: LocalExecutor) -> None:
     """Each names the lines of the kernel that its instructions come from."""
     seconds, text = {}, RMSNORM_KERNEL.splitlines()
-    for target in ("v5e", "v7x"):
+    for target in ("v4", "v5e", "v7x"):
         request = CompileRequest(program(executor, RMSNORM_KERNEL, target=target), target)
         reply = executor.submit(request).result()
         assert isinstance(reply, CompileReply), reply
@@ -41,7 +50,7 @@ def test_each_target_has_its_own_compiler(executor: LocalExecutor) -> None:
         lines = [line for op in reply.program.ops for line in op.lines]
         assert {line.file for line in lines} == {"kernel.py"}
         assert any("rsqrt" in text[line.line - 1] for line in lines)
-    assert seconds["v5e"] != seconds["v7x"]
+    assert len(set(seconds.values())) == 3 and None not in seconds.values()
 
 
 REFUSALS = {
@@ -94,3 +103,37 @@ def test_garbage_is_refused(executor: LocalExecutor) -> None:
     reply = executor.submit(CompileRequest(b"not a program", "v6e")).result()
     assert isinstance(reply, FailureReply)
     assert reply.failure.stage == "compile"
+
+
+def task_of(text: str) -> Task:
+    return task_from_text("task", "maxkernel", "task.py", {"task.py": text})
+
+
+RAGGED = """
+import jax, jax.numpy as jnp
+
+def reference(x, w, sizes):
+    return jax.lax.ragged_dot(x, w, sizes)
+
+def inputs(key):
+    sizes = jnp.array({sizes}, jnp.int32)
+    return jnp.ones((2048, 256), jnp.bfloat16), jnp.ones((4, 256, 256), jnp.bfloat16), sizes
+"""
+
+
+@pytest.mark.parametrize("target", ["v6e", "v5p"])
+def test_the_groups_of_a_ragged_product_are_known_to_the_clock(
+    executor: LocalExecutor, target: str
+) -> None:
+    """XLA computes tile counts from the sizes in a kernel of its own, which the clock executes."""
+    seconds = {}
+    for sizes in ([2048, 0, 0, 0], [8, 0, 0, 0]):
+        task = task_of(RAGGED.replace("{sizes}", str(sizes)))
+        traced = executor.submit(TraceRequest(task, target, 1 << 33)).result()
+        assert isinstance(traced, TraceReply), traced
+        request = CompileRequest(traced.info.reference_tpu, target, task=task, seeds=(1, 2))
+        reply = executor.submit(request).result()
+        assert isinstance(reply, CompileReply) and reply.program, reply
+        assert unsure(reply.program) == "" and reply.program.draws == ()
+        seconds[sizes[0]] = reply.program.seconds
+    assert seconds[2048] > 1.2 * seconds[8]

@@ -44,7 +44,6 @@ from maxkernel.types.messages import (
     CaptureReply,
     CheckReply,
     CompileReply,
-    CompileRequest,
     LintReply,
     LintRequest,
     SpotReply,
@@ -90,7 +89,7 @@ class Judge:
         info = self._trace(task)
         on_stage("baseline")
         linting = self._lint(task, info)
-        compiled = self._compile(info.reference_tpu, compile_seconds).result()
+        compiled = self._compile(task, info.reference_tpu, compile_seconds).result()
         if isinstance(compiled, Failure):
             raise _task_error(task, compiled, f"XLA cannot compile it for {self.target.name}: ")
         linted = linting.result()
@@ -215,7 +214,7 @@ class Judge:
         started = time.perf_counter()
         chosen = repeated(prepared, again) if again else self._rota.next(prepared)
         checking = self._check(prepared, artifact, chosen)
-        compiling = self._compile(artifact.tpu)
+        compiling = self._compile(prepared.task, artifact.tpu)
         compiled = compiling.result()
         evaluation = _spent(evaluation, "compile", started, compiling.cached)
         if isinstance(compiled, Failure):
@@ -239,7 +238,7 @@ class Judge:
             check_rules(prepared.info, checked.facts)
             or numerics_failure(checked.numerics)
             or (None if self._settings.allow_hybrid else check_share(checked.facts, self.target))
-            or too_fast(mine, prepared.bound)
+            or too_fast(mine, prepared.bound, compiled.program)
         )
         return msgspec.structs.replace(
             evaluation,
@@ -263,10 +262,14 @@ class Judge:
         request = LintRequest(task, info.tolerance, secret_seed())
         return self._desk.ask(request, LintReply, "check", key)
 
-    def _compile(self, program: bytes, seconds: float | None = None) -> Pending[CompileReply]:
+    def _compile(
+        self, task: Task, program: bytes, seconds: float | None = None
+    ) -> Pending[CompileReply]:
         digest = hashlib.sha256(program).hexdigest()
-        key = stage_key("compile", digest, self.target.name, self.versions)
-        request = CompileRequest(program, self.target.name, seconds=seconds)
+        request = requests.compile_request(task, program, self.target, seconds)
+        key = stage_key(
+            "compile", digest, self.target.name, self.versions, task.digest, request.seeds
+        )
         return self._desk.ask(request, CompileReply, "compile", key)
 
     def _check(

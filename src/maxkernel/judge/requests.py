@@ -5,11 +5,16 @@ from __future__ import annotations
 from maxkernel.config import Settings
 from maxkernel.judge.inputs import Inputs
 from maxkernel.judge.prepared import Prepared
-from maxkernel.types import Artifact, Candidate
-from maxkernel.types.messages import CaptureRequest, CheckRequest, SpotRequest
+from maxkernel.targets import Target
+from maxkernel.types import Artifact, Candidate, Task
+from maxkernel.types.messages import CaptureRequest, CheckRequest, CompileRequest, SpotRequest
 
 SPOT_MEMORY_SHARE = 0.6
 """Of a worker's memory that a full-size spot check may plan with."""
+
+TIMING_SEEDS = (1, 2, 3)
+"""Seeds of the full-size inputs that a time is simulated for where it depends on data. They are no
+secret: baseline and candidate are timed on the same draws, on every machine."""
 
 
 def capture_request(prepared: Prepared, candidate: Candidate, settings: Settings) -> CaptureRequest:
@@ -26,6 +31,13 @@ def capture_request(prepared: Prepared, candidate: Candidate, settings: Settings
         seconds=settings.capture_seconds,
         memory_bytes=settings.capture_memory_mb << 20,
     )
+
+
+def compile_request(
+    task: Task, program: bytes, target: Target, seconds: float | None = None
+) -> CompileRequest:
+    """A compile for the target, timed on the task's inputs of the published seeds."""
+    return CompileRequest(program, target.name, seconds=seconds, task=task, seeds=TIMING_SEEDS)
 
 
 def check_request(

@@ -9,6 +9,7 @@ import msgspec
 
 from maxkernel.schedule.blocks import Block
 from maxkernel.schedule.copies import Copies, DmaSite
+from maxkernel.schedule.lanes import address_of
 from maxkernel.schedule.liveness import Liveness, is_root
 from maxkernel.schedule.problem import ScheduleError
 from maxkernel.schedule.scalar import IGNORED, expression
@@ -96,9 +97,14 @@ class Emitter:
     def condition(self, block: Block) -> str:
         """The guard of a block's branch; a loop that depends on vector data ends at once."""
         assert block.guard is not None
+        value = self._value(block.guard)
         if block.guard.name in self._facts.tainted and block.backward:
-            return "0"
-        return self._value(block.guard)
+            return f"{value} and not m.lost" if self._looked_up(block.guard) else "0"
+        return value
+
+    def _looked_up(self, operand: Operand) -> bool:
+        """True for a value out of vector memory whose address is known."""
+        return isinstance(operand, Register) and operand.name in self._facts.looked_up
 
     def bundle(self, at: int, offset: int) -> list[str]:
         """Lines for the live instructions of bundle `at`, `offset` cycles into its block."""
@@ -186,13 +192,18 @@ class Emitter:
             pushed = self._definitions.get(source.name)
             if pushed is not None and pushed.op == "vsyncmov":
                 return self._variable(source.name)
+            address = address_of(pushed)
+            if address is not None:
+                return f"m.lane({self._value(address)})"
         return "0"
 
     def _effect(self, item: Instruction, at: int, offset: int) -> list[str]:
         op = item.op
         if op == "sbr.rel":
             tainted = item.guard is not None and item.guard.name in self._facts.tainted
-            return [f"m.guess({at})"] if tainted else []
+            if item.guard is None or not tainted:
+                return []
+            return [f"{'if m.lost: ' if self._looked_up(item.guard) else ''}m.guess({at})"]
         if op == "sst":
             address, value = (self._value(operand) for operand in item.operands[:2])
             return [f"smem[{address}] = {value}"]

@@ -11,7 +11,9 @@ LINE_LIMIT = 300
 """Characters kept of an HLO line."""
 
 _LINE = re.compile(r"^\s*(?:ROOT )?%([\w.\-]+) = (.*)$")
-_HEAD = re.compile(r"^(?:ENTRY )?%([\w.\-]+) \(.*\{\s*$")
+_HEAD = re.compile(r"^(ENTRY )?%([\w.\-]+) \(.*\{\s*$")
+_PARAMETER = re.compile(r"(\S+) parameter\((\d+)\)")
+_CONSTRAINTS = re.compile(r"operand_layout_constraints=\{((?:[^{}]|\{[^{}]*\})*)\}")
 _NOISE = re.compile(
     r", (?:metadata|backend_config|frontend_attributes|sharding|operand_layout_constraints)="
 )
@@ -28,6 +30,8 @@ class Hlo(msgspec.Struct, frozen=True):
 
     lines: dict[str, str]
     computations: dict[str, tuple[str, ...]]
+    parameters: dict[int, str] = {}
+    """Type and layout of each input of the program, by position."""
 
     def short(self, name: str) -> str:
         """The instruction's line without metadata, at most `LINE_LIMIT` characters."""
@@ -47,9 +51,21 @@ class Hlo(msgspec.Struct, frozen=True):
         operands = re.findall(r"%([\w.\-]+)", call[1]) if call else []
         if index >= len(operands):
             return ()
-        layout = _TILES.search(self.lines.get(operands[index], "").split(" ", 1)[0])
-        tiles = re.findall(r"\(([\d,]+)\)", layout[1]) if layout else []
-        return tuple(tuple(int(edge) for edge in tile.split(",")) for tile in tiles)
+        return _tiles(self.lines.get(operands[index], ""))
+
+    def is_parameter(self, index: int, shape: tuple[int, ...]) -> bool:
+        """True where the input at this position has this shape."""
+        found = _ARRAY.match(self.parameters.get(index, ""))
+        return found is not None and found[2] == ",".join(map(str, shape))
+
+    def tiles_of_parameter(self, index: int) -> tuple[tuple[int, ...], ...]:
+        """The tiles of an input's layout, largest first."""
+        return _tiles(self.parameters.get(index, ""))
+
+    def signature(self, name: str) -> tuple[str, ...]:
+        """Type of each operand of a kernel, `s32[8,128]`; empty where the text has none."""
+        types = _CONSTRAINTS.search(self.lines.get(name, ""))
+        return tuple(f"{t}[{n}]" for t, n, _ in _ARRAY.findall(types[1])) if types else ()
 
     def bytes_in_hbm(self, name: str) -> float:
         """Bytes of an instruction's operands and results that lie in HBM, each once."""
@@ -115,6 +131,12 @@ class Hlo(msgspec.Struct, frozen=True):
         return line.split(" ", 1)[0]
 
 
+def _tiles(line: str) -> tuple[tuple[int, ...], ...]:
+    layout = _TILES.search(line.split(" ", 1)[0])
+    tiles = re.findall(r"\(([\d,]+)\)", layout[1]) if layout else []
+    return tuple(tuple(int(edge) for edge in tile.split(",")) for tile in tiles)
+
+
 def bytes_of_shapes(text: str) -> int:
     """Bytes of the arrays in a text that carry no memory space, which is HBM."""
     total = 0
@@ -132,12 +154,13 @@ def parse_hlo(text: str) -> Hlo:
     """The instructions in an HLO module's text; lines that are none are skipped."""
     lines: dict[str, str] = {}
     computations: dict[str, tuple[str, ...]] = {}
-    current = ""
+    parameters: dict[int, str] = {}
+    current, entry = "", False
     members: list[str] = []
     for line in text.splitlines():
         head = _HEAD.match(line)
         if head:
-            current, members = head[1], []
+            entry, current, members = bool(head[1]), head[2], []
             continue
         if line.startswith("}"):
             computations[current] = tuple(members)
@@ -146,7 +169,10 @@ def parse_hlo(text: str) -> Hlo:
         if found:
             lines[found[1]] = found[2]
             members.append(found[1])
-    return Hlo(lines, computations)
+            parameter = _PARAMETER.match(found[2]) if entry else None
+            if parameter:
+                parameters[int(parameter[2])] = parameter[1]
+    return Hlo(lines, computations, parameters)
 
 
 def _core(line: str) -> str:

@@ -6,15 +6,18 @@ from collections.abc import Iterable
 
 import msgspec
 
+from maxkernel.schedule.lanes import address_of
 from maxkernel.schedule.scalar import CONTROL, IGNORED
 from maxkernel.schedule.text import Instruction, Memory, Operand, Program, Register, Symbol
 
 
 class Liveness(msgspec.Struct, frozen=True):
-    """`live`: results that must be computed. `tainted`: results that depend on vector data."""
+    """`live`: results that must be computed. `tainted`: results that depend on vector data;
+    `looked_up`: those of them that depend only on values whose address is known."""
 
     live: frozenset[str]
     tainted: frozenset[str]
+    looked_up: frozenset[str] = frozenset()
 
 
 def analyse(program: Program) -> Liveness:
@@ -30,7 +33,11 @@ def analyse(program: Program) -> Liveness:
         if name not in live:
             live.add(name)
             todo.extend(uses.get(name, ()))
-    return Liveness(frozenset(live), frozenset(_tainted(everything)))
+    pushes = {item.result: address_of(item) is not None for item in everything
+              if item.op.startswith("vpush")}  # fmt: skip
+    tainted = _reached(everything, pushes)
+    lost = _reached(everything, [name for name, known in pushes.items() if not known])
+    return Liveness(frozenset(live), frozenset(tainted), frozenset(tainted - lost))
 
 
 def is_root(item: Instruction) -> bool:
@@ -56,8 +63,8 @@ def registers(item: Instruction) -> Iterable[str]:
                     yield term.name
 
 
-def _tainted(everything: list[Instruction]) -> set[str]:
-    pushes = {item.result for item in everything if item.op.startswith("vpush")}
+def _reached(everything: list[Instruction], pushes: Iterable[str]) -> set[str]:
+    """Results that depend on what these instructions push."""
     readers: dict[str, list[str]] = {}
     slots: dict[str, set[str]] = {}
     for item in everything:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from maxkernel.schedule.copies import STEP, DmaSite
 from maxkernel.schedule.dma import DmaQueue
+from maxkernel.schedule.memory import WORDS_LIMIT, Memory
 from maxkernel.schedule.problem import ScheduleError
 from maxkernel.schedule.record import Recorder
 
@@ -20,10 +21,16 @@ _LOCAL_FLAG = 0x1FFF
 Call = Callable[[float, int, tuple[int, ...]], float]
 
 
+class Given(int):
+    """A scalar that was looked up in known memory, and not assumed."""
+
+
 class SiteStats:
     """Totals of one DMA instruction over all its executions."""
 
-    __slots__ = ("bytes", "count", "hbm", "pieces", "reads", "site", "smem", "stall", "writes")
+    __slots__ = (
+        "bytes", "count", "from_smem", "hbm", "pieces", "reads", "site", "smem", "stall", "writes",
+    )  # fmt: skip
 
     def __init__(self, site: DmaSite) -> None:
         self.site = site
@@ -31,6 +38,7 @@ class SiteStats:
         self.writes = site.writes
         self.hbm = site.reads or site.writes
         self.smem = site.destination == "smem"
+        self.from_smem = site.source == "smem"
         self.count = 0
         self.bytes = 0
         self.pieces = 0
@@ -58,7 +66,9 @@ class Machine:
         self.granule = granule
         self.fuel = fuel
         self.smem: dict[int, int] = {}
-        self.tables: list[tuple[int, tuple[int, ...]]] = []
+        self.memory = Memory(granule // 4)
+        self.lost = False
+        """A value out of vector memory was not known in this program."""
         self.levels: dict[int, int] = {}
         self.pending: dict[int, list[tuple[float, int, SiteStats]]] = {}
         self.activity = Activity(())
@@ -119,19 +129,33 @@ class Machine:
         self.activity.recorder.dma(stats.site, now, done)
         insort(self.pending.setdefault(flag, []), (done, granules, stats), key=_completion)
         if stats.smem:
-            self._fill(source, destination, size // 4)
+            self._fill(stats.site.source, source, destination, size // 4)
+        elif stats.from_smem:
+            self._store(source, stats.site.destination, destination, size // 4)
+        elif self.top_level:
+            ends = (stats.site.source, source), (stats.site.destination, destination)
+            self.memory.copy(*ends, granules)
 
-    def _fill(self, source: int, destination: int, words: int) -> None:
-        """Copies known words to scalar memory; VMEM addresses reach a DMA times sixteen."""
-        for base, values in self.tables:
-            for start in (base, base << 4 & M):
-                offset = (source - start) * (self.granule // 4)
-                if 0 <= offset < len(values):
-                    for index, value in enumerate(values[offset : offset + words]):
-                        self.smem[destination + index] = value
-                    return
-        if not self.top_level:
+    def _fill(self, space: str, source: int, destination: int, count: int) -> None:
+        """Copies known words to scalar memory."""
+        words = self.memory.find(space, source, count)
+        if words is not None:
+            self.smem.update(enumerate(words, destination))
+        elif not self.top_level:
             self.assume("a table in scalar memory is unknown and read as zeros")
+
+    def _store(self, source: int, space: str, destination: int, count: int) -> None:
+        """Copies scalar memory to another one."""
+        words = range(source, source + min(count, WORDS_LIMIT))
+        self.memory.put(space, destination, [self.smem.get(word, 0) for word in words])
+
+    def lane(self, address: int) -> int:
+        """The first word at an address of vector memory; 0 where it is not known."""
+        words = self.memory.find("vmem", address << 4 & M, 1)
+        if words:
+            return Given(words[0])
+        self.lost = True
+        return 0
 
     def wait(self, now: float, flag: int, need: int, bundle: int) -> float:
         """Cycles until the flag reaches `need`; the flag keeps its level."""

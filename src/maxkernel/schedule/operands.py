@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -15,11 +15,25 @@ class ScalarOperand(msgspec.Struct, frozen=True):
     values: tuple[int, ...]
 
 
-_BITS = {"int8": 8, "uint8": 8, "bool": 8, "int16": 16, "uint16": 16}
+class KernelOperands(msgspec.Struct, frozen=True):
+    """The known operands of one Pallas call, by position."""
 
-Operands = Mapping[str, Sequence[Mapping[int, ScalarOperand]]]
-"""Kernel name (of the `pallas_call`, or of the HLO op) -> for each such call of the program, in
-program order, its operands by position. One entry serves all calls of that name."""
+    name: str
+    """Of the `pallas_call`; the compiler may name its op after the function around it."""
+    operands: dict[int, ScalarOperand]
+    signature: tuple[str, ...] = ()
+    """Type of each operand as HLO writes it, `s32[8,128]`; empty where it is not known."""
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What is known of a program's data: operands of its kernels, in program order, and of its
+    inputs, by position. One entry serves all calls of a kernel's name and signature."""
+
+    kernels: tuple[KernelOperands, ...] = ()
+    parameters: dict[int, ScalarOperand] = {}
+
+
+_BITS = {"int8": 8, "uint8": 8, "bool": 8, "int16": 16, "uint16": 16}
 
 
 def words(operand: ScalarOperand, tiles: Sequence[tuple[int, ...]] = ()) -> tuple[int, ...]:
@@ -60,27 +74,51 @@ def _place(number: int, shape: tuple[int, ...], tiles: Sequence[tuple[int, ...]]
     return place
 
 
-def assign(operands: Operands, kernels: Sequence[str]) -> dict[str, Mapping[int, ScalarOperand]]:
-    """The operands of each kernel of a program, given its HLO names in program order.
+Kernel = tuple[str, tuple[str, ...]]
+"""Name and signature of a kernel in the compiled program."""
 
-    A name (or its stem) that is a key takes that key's next entry, or its only one. What is left is
-    matched by order: some kernels are named after the function around them.
+
+def assign(
+    entries: Sequence[KernelOperands], kernels: Sequence[Kernel]
+) -> dict[str, Mapping[int, ScalarOperand]]:
+    """The operands of each kernel of a program, given its kernels in program order.
+
+    A kernel takes the next entry with its name (or stem) and signature, or the last one used; then
+    the next one with its signature; what has no signature is matched by order at last.
     """
-    taken: dict[str, int] = {}
+    left = list(entries)
     found: dict[str, Mapping[int, ScalarOperand]] = {}
-    strangers: list[str] = []
-    for name in kernels:
-        key = next((key for key in (name, stem(name)) if operands.get(key)), None)
-        if key is None:
-            strangers.append(name)
-            continue
-        tables = operands[key]
-        number = taken.get(key, 0)
-        taken[key] = number + 1
-        found[name] = tables[min(number, len(tables) - 1)]
-    left = [table for key, tables in operands.items() if key not in taken for table in tables]
-    found.update(zip(strangers, left, strict=False))
+    rules: tuple[Callable[[KernelOperands, Kernel], bool], ...] = (
+        _same_name, _same_signature, _any,
+    )  # fmt: skip
+    for rule in rules:
+        last: dict[Kernel, KernelOperands] = {}
+        for kernel in kernels:
+            if kernel[0] in found:
+                continue
+            kind = stem(kernel[0]), kernel[1]
+            entry = next((entry for entry in left if rule(entry, kernel)), last.get(kind))
+            if entry is None:
+                continue
+            last[kind] = entry
+            found[kernel[0]] = entry.operands
+            if entry in left:
+                left.remove(entry)
     return found
+
+
+def _same_name(entry: KernelOperands, kernel: Kernel) -> bool:
+    named = entry.name in (kernel[0], stem(kernel[0]))
+    return named and (not entry.signature or entry.signature == kernel[1])
+
+
+def _same_signature(entry: KernelOperands, kernel: Kernel) -> bool:
+    return bool(entry.signature) and entry.signature == kernel[1]
+
+
+def _any(entry: KernelOperands, kernel: Kernel) -> bool:
+    del kernel
+    return not entry.signature
 
 
 def stem(name: str) -> str:

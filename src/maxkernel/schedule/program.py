@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from maxkernel.schedule.dma import DmaQueue
 from maxkernel.schedule.emit import SPACING, Context
 from maxkernel.schedule.folder import Dump
-from maxkernel.schedule.machine import Activity, Machine
+from maxkernel.schedule.lanes import with_addresses
+from maxkernel.schedule.machine import Activity, Given, Machine
 from maxkernel.schedule.opcodes import COUNTED
-from maxkernel.schedule.operands import Operands, ScalarOperand, assign, words
+from maxkernel.schedule.operands import Kernel, Known, ScalarOperand, assign, words
 from maxkernel.schedule.problem import ScheduleError
 from maxkernel.schedule.text import Program, parse_program
 from maxkernel.schedule.translate import Executable, translate
@@ -23,6 +24,8 @@ _BUSY = 200_000
 """Backward branches after which repeated calls are no longer executed one by one."""
 _OPERAND_BASE = 0xE0000000
 """Addresses of operands whose values are known; below lie the programs' allocations."""
+_PARAMETERS = SPACING * 4
+"""Address of the first input of the program; the others follow at steps of `SPACING`."""
 _TOP_FLAGS = 0x8000
 """Number of the first sync flag of the top-level program; those of the ops lie below."""
 _CALLED = re.compile(r"%?([\w.\-]+|<[\w\-]+>)")
@@ -67,7 +70,7 @@ class Core:
         core: int,
         paired: bool,
         granule: int,
-        operands: Operands,
+        known: Known,
     ) -> None:
         """`paired`: the device has two cores, and this is core 0 or 1 of them."""
         self.library = library
@@ -75,8 +78,13 @@ class Core:
         self.machine.call = self._call
         self.ops: dict[str, OpRun] = {}
         self.cycles = 0.0
-        self._operands = assign(operands, library.kernels())
+        self._operands = assign(known.kernels, library.kernels())
         self._next_operand = _OPERAND_BASE
+        for index, parameter in known.parameters.items():
+            hlo = library.dump.hlo
+            if hlo.is_parameter(index, parameter.shape):
+                data = words(parameter, hlo.tiles_of_parameter(index))
+                self.machine.memory.place("hbm", _PARAMETERS + index * SPACING, data)
 
     def run(self) -> None:
         """Executes the top-level program; raises ScheduleError where that cannot be done."""
@@ -102,12 +110,14 @@ class Core:
     ) -> float:
         machine = self.machine
         before = (machine.stall, machine.read_bytes, machine.write_bytes)
+        lost, machine.lost = machine.lost, False
         machine.scope, machine.top_level, machine.activity = op.name, False, op.activity
         counts = [0] * len(executable.blocks)
         try:
             end = executable.run(now, machine, self._given(op.name, operands), counts)
         finally:
             machine.scope, machine.top_level, machine.activity = "", True, self.activity
+            machine.lost = lost
         after = (machine.stall, machine.read_bytes, machine.write_bytes)
         stall, read, write = (b - a for a, b in zip(before, after, strict=True))
         op.last = (end - now, stall, read, write, counts)
@@ -134,7 +144,7 @@ class Core:
     def _given(self, name: str, operands: tuple[int, ...]) -> tuple[int, ...]:
         """The operands of a call, with known tables put where the kernel will read them."""
         known = self._operands.get(name, {})
-        self._note_unknown(name, known)
+        self._note_unknown(name, known, operands)
         given = list(operands)
         for index, operand in known.items():
             if index < len(given):
@@ -152,16 +162,24 @@ class Core:
                 self.machine.smem[address + offset] = word
             return address
         self._next_operand += SPACING
-        self.machine.tables.append((self._next_operand, data))
+        self.machine.memory.place(space, self._next_operand, data)
         return self._next_operand
 
-    def _note_unknown(self, name: str, known: Mapping[int, ScalarOperand]) -> None:
+    def _note_unknown(
+        self, name: str, known: Mapping[int, ScalarOperand], operands: tuple[int, ...]
+    ) -> None:
         executable = self.library.executable(name)
         if executable is None or not self.library.dump.hlo.is_kernel(name):
             return
         for index in executable.scalars:
-            if index not in known:
+            given = operands[index] if index < len(operands) else 0
+            found = isinstance(given, Given) or self._in_smem(name, index, given)
+            if index not in known and not found:
                 self.machine.assume(f"operand {index} is unknown")
+
+    def _in_smem(self, name: str, index: int, address: int) -> bool:
+        """True where the program itself put an operand into scalar memory."""
+        return self.library.space_of(name, index) == "smem" and address in self.machine.smem
 
 
 class Library:
@@ -173,7 +191,8 @@ class Library:
         self._slots = delay_slots
         self._base = SPACING * 64
         self._made: dict[str, Executable] = {}
-        self.top = self._translate(_read(dump.top.name, dump.top.read_text()), default_word=1)
+        text = with_addresses(dump.top.read_text())
+        self.top = self._translate(_read(dump.top.name, text), default_word=1)
         self._names = [_call_name(note) for note in self.top.calls]
 
     @property
@@ -185,9 +204,11 @@ class Library:
         """The HLO name behind the call number `index` of the top-level program."""
         return self._names[index]
 
-    def kernels(self) -> list[str]:
-        """HLO names of the Pallas kernels, in the order of the top-level program, each once."""
-        return [name for name in dict.fromkeys(self._names) if self.dump.hlo.is_kernel(name)]
+    def kernels(self) -> list[Kernel]:
+        """The Pallas kernels, in the order of the top-level program, each once."""
+        hlo = self.dump.hlo
+        names = [name for name in dict.fromkeys(self._names) if hlo.is_kernel(name)]
+        return [(name, hlo.signature(name)) for name in names]
 
     def executable(self, name: str) -> Executable | None:
         """The program of an HLO op; None for ops without one (allocations, trace glue)."""
@@ -214,7 +235,7 @@ class Library:
 
     def _translate(self, program: Program, default_word: int) -> Executable:
         flags = _TOP_FLAGS if default_word else 0
-        context = Context(self._base, flags, default_word, parameters=SPACING * 4)
+        context = Context(self._base, flags, default_word, parameters=_PARAMETERS)
         made = translate(program, context, self._slots)
         self._base += SPACING * max(1, made.allocations)
         for found in (program.unknown, made.unknown):

@@ -43,7 +43,8 @@ _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="
 
 IGNORED = (
     "sfence", "cfence", "vsettm", "shalt.err", "set.rngseed", "vpush", "vpush.ccrf", "vpush.sfrf",
-    "compiler-scheduling-barrier", "vwait.ne.trace", "vwait.ne", "vpop.drf", "sphi", "snop",
+    "compiler-scheduling-barrier", "vwait.ne.trace", "vwait.ne",
+    "vwait.eq.trace", "vwait.eq", "vpop.drf", "sphi", "snop",
 )  # fmt: skip
 """Instructions without an effect on scalar values, control flow or DMAs (their bundles count)."""
 

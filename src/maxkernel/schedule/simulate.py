@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from pathlib import Path
+
+import msgspec
 
 from maxkernel.schedule.constants import VMEM_BANDWIDTH, Clock, clock_of
 from maxkernel.schedule.dma import DmaQueue
 from maxkernel.schedule.folder import Dump, open_dump
 from maxkernel.schedule.lines import lines_of
 from maxkernel.schedule.opcodes import COUNTED
-from maxkernel.schedule.operands import Operands
+from maxkernel.schedule.operands import Known
 from maxkernel.schedule.problem import ScheduleError
 from maxkernel.schedule.program import Core, Library, OpRun
 from maxkernel.schedule.regions import copies_of, regions_of
 from maxkernel.schedule.vmem import VmemReport, read_report
 from maxkernel.targets import Target
-from maxkernel.types import OpTime, ProgramTime
+from maxkernel.types import Draw, OpTime, ProgramTime
 
 _IDLE_SHARE = 0.1
 """Below this share of core 0's bytes, core 1 idles and core 0 has the chip's whole bandwidth."""
@@ -26,34 +29,70 @@ _ASSUMPTIONS = 40
 
 
 def simulate(
-    folder: Path, target: Target, *, compiler: str = "", operands: Operands | None = None
+    folder: Path, target: Target, *, compiler: str = "", known: Known | None = None
 ) -> ProgramTime:
     """The simulated execution of the program whose compile dumped into `folder`.
 
-    `operands` gives values of small integer operands per kernel; where they are missing the result
+    `known` gives values of small integer inputs and operands; where they are missing the result
     says so in `assumptions`. Raises ScheduleError.
     """
+    return _simulate(_open(folder, target), target, compiler, known or Known())
+
+
+def simulate_draws(
+    folder: Path, target: Target, draws: Mapping[int, Known], *, compiler: str = ""
+) -> ProgramTime:
+    """The same with the data of several seeds: the execution nearest to the mean of their times.
+
+    `draws` of the result are the times of all seeds; empty where data does not matter. Raises
+    ScheduleError.
+    """
+    library = _open(folder, target)
+    times: dict[int, ProgramTime] = {}
+    for seed, known in draws.items():
+        same = next((times[other] for other in times if draws[other] == known), None)
+        times[seed] = same or _simulate(library, target, compiler, known)
+    if not times:
+        return _simulate(library, target, compiler, Known())
+    mean = statistics.fmean(time.seconds for time in times.values())
+    nearest = min(times.values(), key=lambda time: abs(time.seconds - mean))
+    if len({time.seconds for time in times.values()}) == 1:
+        return nearest
+    found = tuple(Draw(seed, time.seconds) for seed, time in times.items())
+    return msgspec.structs.replace(nearest, draws=found)
+
+
+def _open(folder: Path, target: Target) -> Library:
     dump = open_dump(folder)
     talk = dump.hlo.collective()
     if talk:
         raise ScheduleError("collective", f"{folder}: {talk} talks to other chips")
+    return Library(dump, target.delay_slots)
+
+
+def _simulate(library: Library, target: Target, compiler: str, known: Known) -> ProgramTime:
     clock = clock_of(target)
-    library = Library(dump, target.delay_slots)
-    known: Operands = operands or {}
     if target.cores == 1:
         return _result([_core(library, clock, 0, 1.0, False, known)], {}, target, clock, compiler)
     cores = [_core(library, clock, 0, 1 / target.cores, True, known)]
     if not library.uses_cores:
         return _result(cores, {}, target, clock, compiler)
-    cores.append(_core(library, clock, 1, 1 / target.cores, True, known))
+    cores.append(_core(library, clock, 1, 1 / target.cores, True, known, cores[0]))
     alone = {name for name, op in cores[0].ops.items() if _idle(op, cores[1].ops.get(name))}
     full = _core(library, clock, 0, 1.0, True, known).ops if alone else {}
     return _result(cores, {name: full[name] for name in alone}, target, clock, compiler)
 
 
 def _core(
-    library: Library, clock: Clock, number: int, share: float, paired: bool, known: Operands
+    library: Library,
+    clock: Clock,
+    number: int,
+    share: float,
+    paired: bool,
+    known: Known,
+    other: Core | None = None,
 ) -> Core:
+    """One core's run; it sees what the `other` core has written."""
     queue = DmaQueue(
         bandwidth=clock.bandwidth * share / clock.hz,
         latency=clock.latency * clock.hz,
@@ -61,6 +100,8 @@ def _core(
         vmem=VMEM_BANDWIDTH / clock.hz,
     )
     core = Core(library, queue, number, paired, clock.granule, known)
+    if other is not None:
+        core.machine.memory = other.machine.memory
     core.run()
     return core
 

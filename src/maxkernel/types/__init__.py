@@ -11,6 +11,7 @@ from maxkernel.types.candidate import Tunable as Tunable
 from maxkernel.types.candidate import TunableSpace as TunableSpace
 from maxkernel.types.clock import BufferUse as BufferUse
 from maxkernel.types.clock import CopyTime as CopyTime
+from maxkernel.types.clock import Draw as Draw
 from maxkernel.types.clock import LineTime as LineTime
 from maxkernel.types.clock import OpTime as OpTime
 from maxkernel.types.clock import ProgramTime as ProgramTime

@@ -61,6 +61,10 @@ class CompileRequest(msgspec.Struct, frozen=True, tag="compile"):
     target: str
     seconds: float | None = None
     """How long this program may take; None: what the settings say."""
+    task: Task | None = None
+    """Whose full-size inputs steer the program, where its time depends on data."""
+    seeds: tuple[int, ...] = ()
+    """Seeds of those inputs; the time is simulated for each."""
 
 
 class CompileReply(msgspec.Struct, frozen=True, tag="compiled"):
@@ -72,6 +76,8 @@ class CompileReply(msgspec.Struct, frozen=True, tag="compiled"):
     compiler: str
     """jax and libtpu versions."""
     schedule_problem: str = ""
+    data_seconds: float = 0.0
+    """Spent on what the program's time depends on in its inputs."""
 
 
 class CheckRequest(msgspec.Struct, frozen=True, tag="check"):

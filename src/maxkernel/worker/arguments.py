@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -61,25 +60,47 @@ def abstract_arguments(module: TaskModule, maker: Maker, name: str) -> Arguments
     return Arguments(structs, found.statics)
 
 
-def drawing(module: TaskModule, maker: Maker, name: str) -> Callable[[int], Arguments]:
+def drawing(
+    module: TaskModule, maker: Maker, name: str, only: Sequence[int] | None = None
+) -> Callable[[int], Arguments]:
     """A function from a seed to arguments; compiled as one program where the maker allows it.
 
-    A maker that needs concrete values, or draws on the host, is run as it is for each seed.
+    `only`: positions of the arrays that are wanted; the others are not drawn then. A maker that
+    needs concrete values, or draws on the host, is run as it is for each seed.
     """
-    with watch_host_draws() as host_draws:
-        traced = _trace(module, maker, name)
-    if traced is None or host_draws or not all(isinstance(a, Tracer) for a in traced.arrays):
-        return functools.partial(concrete_arguments, module, maker, name)
+    traced = _drawable(module, maker, name)
+    if traced is None:
+        return lambda seed: _some(concrete_arguments(module, maker, name, seed), only)
 
     def arrays(key: Any) -> tuple[Any, ...]:
-        return split(module, maker(key), name).arrays
+        return _some(split(module, maker(key), name), only).arrays
 
     try:
         with _strict_dtypes():
             compiled = jax.jit(arrays).lower(key_of(0)).compile(_drawing_options())
     except Exception:
-        return functools.partial(concrete_arguments, module, maker, name)
+        return lambda seed: _some(concrete_arguments(module, maker, name, seed), only)
     return lambda seed: Arguments(tuple(compiled(key_of(seed))), traced.statics)
+
+
+def draws_apart(module: TaskModule, maker: Maker, name: str) -> bool:
+    """Whether some arrays can be drawn without the others."""
+    return _drawable(module, maker, name) is not None
+
+
+def _drawable(module: TaskModule, maker: Maker, name: str) -> Arguments | None:
+    """The traced arguments of a maker that draws all its arrays from the key alone."""
+    with watch_host_draws() as host_draws:
+        traced = _trace(module, maker, name)
+    if traced is None or host_draws or not all(isinstance(a, Tracer) for a in traced.arrays):
+        return None
+    return traced
+
+
+def _some(arguments: Arguments, only: Sequence[int] | None) -> Arguments:
+    if only is None:
+        return arguments
+    return Arguments(tuple(arguments.arrays[index] for index in only), arguments.statics)
 
 
 def concrete_arguments(module: TaskModule, maker: Maker, name: str, seed: int) -> Arguments:

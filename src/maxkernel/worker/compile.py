@@ -16,14 +16,16 @@ from typing import Any
 
 import jax
 import jax.export
+import msgspec
 from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
 
-from maxkernel.schedule import ScheduleError, dump_flags, simulate
+from maxkernel.schedule import ScheduleError, dump_flags, simulate_draws
 from maxkernel.targets import TARGETS, Target
 from maxkernel.types.clock import ProgramTime
 from maxkernel.types.messages import CompileReply, CompileRequest
 from maxkernel.worker.failures import Refused, candidate_failure
+from maxkernel.worker.scalars import Data, scalars_of
 
 _MEMORY = {
     "argument": "argument_size_in_bytes",
@@ -56,12 +58,15 @@ def compile_program(request: CompileRequest) -> CompileReply:
     except Exception as error:
         raise Refused(candidate_failure(error, "compile")) from error
     compiled_at = time.perf_counter()
-    program, problem = _simulate(folder, target)
+    data = scalars_of(exported, request.task, request.seeds) if request.task else Data({})
+    drawn_at = time.perf_counter()
+    program, problem = _simulate(folder, target, data)
     return CompileReply(
         program=program,
         memory=_memory(compiled),
         compile_seconds=compiled_at - started,
-        simulate_seconds=time.perf_counter() - compiled_at,
+        simulate_seconds=time.perf_counter() - drawn_at,
+        data_seconds=drawn_at - compiled_at,
         compiler=compiler(),
         schedule_problem=problem,
     )
@@ -82,7 +87,7 @@ def compiler() -> str:
 @functools.cache
 def _sharding(target: Target) -> SingleDeviceSharding:
     _dump_folder()
-    topology = topologies.get_topology_desc(target.topology, "tpu")
+    topology = topologies.get_topology_desc(target.topology, "tpu", **dict(target.topology_options))
     return SingleDeviceSharding(topology.devices[0])
 
 
@@ -103,11 +108,13 @@ def _clear(folder: Path) -> None:
             entry.unlink(missing_ok=True)
 
 
-def _simulate(folder: Path, target: Target) -> tuple[ProgramTime | None, str]:
+def _simulate(folder: Path, target: Target, data: Data) -> tuple[ProgramTime | None, str]:
     try:
-        return simulate(folder, target, compiler=compiler()), ""
+        program = simulate_draws(folder, target, data.draws, compiler=compiler())
     except ScheduleError as error:
         return None, str(error)
+    assumptions = (*program.assumptions, *data.notes)
+    return msgspec.structs.replace(program, assumptions=assumptions), ""
 
 
 def _memory(compiled: Any) -> dict[str, int]:
