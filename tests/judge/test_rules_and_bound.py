@@ -1,15 +1,21 @@
 """Static rules and the roofline on hand-made facts."""
 
+from types import SimpleNamespace
+
 import msgspec
 import pytest
 
 from maxkernel.judge.bound import roofline
+from maxkernel.judge.checklist import checklist
 from maxkernel.judge.rules import check_rules, check_share, pallas_share
 from maxkernel.judge.timing import too_fast
 from maxkernel.targets import get_target
 from maxkernel.types import (
     ArraySpec,
     ArtifactFacts,
+    Candidate,
+    Draw,
+    Evaluation,
     Graph,
     Node,
     PallasCall,
@@ -116,3 +122,11 @@ def test_a_crumb_of_pallas_is_a_decoy_and_a_fair_share_is_not() -> None:
     assert failure is not None and failure.kind == "decoy"
     product = msgspec.structs.replace(crumb, bytes_outside=0.0, flops_outside=1e12)
     assert check_share(product, target) is not None
+
+
+def test_the_times_behind_a_mean_are_told() -> None:
+    time = Time(2e-6, "simulated", 0.02, (Draw(1, 1.5e-6), Draw(2, 2.5e-6)))
+    evaluation = Evaluation(Candidate("", {}), "task", "v6e", "none", time=time)
+    prepared = SimpleNamespace(lint=SimpleNamespace(holes=()))
+    (line,) = [i.text for i in checklist(prepared, evaluation, None) if "seed 1" in i.text]
+    assert "1.5 us (seed 1), 2.5 us (seed 2); ±25 %" in line

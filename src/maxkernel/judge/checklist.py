@@ -10,7 +10,7 @@ import msgspec
 from maxkernel.judge.lint import describe_holes
 from maxkernel.judge.prepared import Prepared
 from maxkernel.judge.rules import CONSTANT_LIMIT_BYTES, pallas_share
-from maxkernel.types import ArtifactFacts, Confirmation, Evaluation, Numerics, Trial
+from maxkernel.types import ArtifactFacts, Confirmation, Evaluation, Numerics, Time, Trial
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -35,6 +35,8 @@ def checklist(
         items += [Item("measured", text) for text in _work(facts, prepared)]
     if numerics is not None:
         items += _numbers(numerics)
+    if evaluation.time is not None and evaluation.time.draws:
+        items.append(Item("measured", _draws(evaluation.time)))
     items += _confirmed(numerics, confirmation)
     items += [Item("unknown", text) for text in _unknown(prepared, evaluation)]
     order = ("proven", "measured", "unknown")
@@ -71,6 +73,13 @@ def _numbers(numerics: Numerics) -> Iterator[Item]:
         yield Item("proven", "the full-size program is the checked one up to sizes")
     for difference in numerics.differences:
         yield Item("unknown", f"the full-size program is another one: {difference}")
+
+
+def _draws(time: Time) -> str:
+    """The times behind a mean over seeds."""
+    each = ", ".join(f"{draw.seconds * 1e6:.4g} us (seed {draw.seed})" for draw in time.draws)
+    spread = max(abs(draw.seconds / time.seconds - 1) for draw in time.draws)
+    return f"the {time.provenance} time depends on the inputs: {each}; ±{100 * spread:.2g} %"
 
 
 def _confirmed(numerics: Numerics | None, confirmation: Confirmation | None) -> Iterator[Item]:
