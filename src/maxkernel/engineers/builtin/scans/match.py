@@ -147,7 +147,7 @@ def _norm(
     program: Program, inner: Product, outer: Product, pair: Pair
 ) -> tuple[Norm, int | None, int | None]:
     """(kind, what rows are divided by, the sum of scores that it depends on)."""
-    divisors = (*inner.divisors, *outer.divisors)
+    divisors = [*inner.divisors, *outer.divisors]
     if not divisors:
         return "none", None, None
     if len(divisors) > 1:
