@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,9 +17,26 @@ __version__ = "0.1.0"
 __all__ = ["Budget", "LlmBudget", "__version__", "judge", "load_task", "optimize"]
 
 
+_CALLS = frozenset({"judge", "load_task", "optimize"})
+
+
+class _Package(ModuleType):
+    """`judge` names a function of the API and a package: importing the package keeps the function.
+
+    `from maxkernel.judge import Judge` finds the package all the same.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _CALLS and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
 def __getattr__(name: str) -> Any:
     """Loads the API on first use, so that the command line starts at once."""
-    if name in {"judge", "load_task", "optimize"}:
+    if name in _CALLS:
         from maxkernel import api
 
         return getattr(api, name)
