@@ -6,6 +6,7 @@ from typing import Any
 
 from maxkernel.engineers.builtin.axes import Axis, Dim, Unsupported
 from maxkernel.engineers.builtin.build import Builder
+from maxkernel.engineers.builtin.convolutions import convolution
 from maxkernel.engineers.builtin.idioms import wrapped_index
 from maxkernel.engineers.builtin.layouts import (
     ELEMENTWISE,
@@ -96,6 +97,8 @@ class _Lowering:
             return self.build.running(RUNNING[node.op], args[0], over, reverse)
         if node.op == "dot_general":
             return self._dot(instance, args)
+        if node.op == "conv_general_dilated":
+            return self._convolution(instance, args)
         if node.op == "gather":
             return self._pick(instance, args)
         if node.op == "iota":
@@ -185,6 +188,15 @@ class _Lowering:
         )
         axes = frozenset[Axis](a for d in out for a in d)
         return self.build.term(Term("dot", args, axes, kind_of_dtype(dot.dtype), (("dot", dot),)))
+
+    def _convolution(self, instance: Instance, args: tuple[int, ...]) -> int:
+        node = instance.node
+        assert node is not None
+        dims = tuple(self.dim(d) for d in instance.dims)
+        conv = convolution(node.params, dims, [self.dtype(i) for i in node.inputs])
+        axes = frozenset[Axis](a for d in dims for a in d)
+        kind = kind_of_dtype(self.dtype(node.outputs[0]))
+        return self.build.term(Term("conv", args, axes, kind, (("conv", conv),)))
 
 
 def _nearest_even(params: dict[str, Any]) -> bool:

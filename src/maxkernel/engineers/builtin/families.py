@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from maxkernel.engineers.builtin import attention, grouped, matmul, paged, products, rowwise, scans
+from maxkernel.engineers.builtin import (
+    attention,
+    conv,
+    grouped,
+    matmul,
+    paged,
+    products,
+    rowwise,
+    scans,
+)
 from maxkernel.engineers.builtin.terms import Program
 from maxkernel.targets import Target
 from maxkernel.types import Plan, TaskInfo
@@ -34,6 +43,7 @@ FAMILIES = (
     Family("rowwise", rowwise.plans, rowwise.implement),
     Family("matmul", matmul.plans, matmul.implement),
     Family("attention", attention.plans, attention.implement),
+    Family("conv", conv.plans, conv.implement),
     Family("scans", scans.plans, scans.implement),
     Family("products", products.plans, products.implement),
 )

@@ -258,5 +258,6 @@ _RULES: dict[str, Callable[[_Lowering, Node, list[Dims]], Dims]] = {
     "cumsum": _running,
     "iota": _iota,
     "dot_general": _dot,
+    "conv_general_dilated": _dot,
     "gather": _gather,
 }

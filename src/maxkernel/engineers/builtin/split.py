@@ -75,6 +75,8 @@ def _admit(program: Program, space: Space, term: int, inside: set[int]) -> Opera
         return place(program, space, term)
     if t.op == "dot":
         raise Unsupported("it holds one more matrix product")
+    if t.op == "conv":
+        raise Unsupported("it holds a convolution")
     if t.op == "cumsum":
         raise Unsupported("it holds a running sum")
     if t.op in REDUCTIONS:

@@ -48,6 +48,8 @@ def match(program: Program) -> RowProgram:
     live = program.live()
     if any(program[t].op == "dot" for t in live):
         raise Unsupported("it holds a matrix product")
+    if any(program[t].op == "conv" for t in live):
+        raise Unsupported("it holds a convolution")
     uses = [program.input(t) for t in live if program[t].op == "input"]
     if not uses:
         raise Unsupported("the result depends on no input")

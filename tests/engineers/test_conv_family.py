@@ -1,0 +1,145 @@
+"""What the convolution family emits equals the reference, however the reference is written."""
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import pytest
+from compiling import compile_for
+from graphs import task_info
+from jax import lax
+from kernels import TEAM, assert_equal, draw, sources
+
+from maxkernel.engineers.roles import NoAnswer
+from maxkernel.targets import get_target
+
+NCHW = ("NCHW", "OIHW", "NCHW")
+NCDHW = ("NCDHW", "OIDHW", "NCDHW")
+
+
+def conv(x, w, padding="VALID"):
+    numbers = NCHW if x.ndim == 4 else NCDHW
+    return lax.conv_general_dilated(x, w, (1,) * (x.ndim - 2), padding, dimension_numbers=numbers)
+
+
+def relu_bias(x, w, b):
+    return jax.nn.relu(conv(x, w)) + b[:, None, None]
+
+
+def rewritten(b, filters, pictures):
+    """`relu_bias` with other names, orders and layouts of weights and result."""
+    c = lax.conv_general_dilated(
+        pictures, filters, (1, 1), "VALID", dimension_numbers=("NCHW", "HWIO", "NHWC")
+    )
+    return b + jnp.where(c > 0, c, 0)
+
+
+def same_size(x, w, b):
+    return jnp.tanh(conv(x, w, "SAME") * b[:, None, None])
+
+
+def volume(x, w, b):
+    c = conv(x, w) + b[:, None, None, None]
+    return c * jnp.tanh(c)
+
+
+def instance_norm(x, w, scale):
+    c = conv(x, w)
+    centred = c - c.mean((2, 3), keepdims=True)
+    return centred * lax.rsqrt(c.var((2, 3), keepdims=True) + 1e-5) * scale[:, None, None]
+
+
+def group_norm(x, w, scale):
+    c = conv(x, w)
+    groups = c.reshape(c.shape[0], 4, -1)
+    mean, var = (f(groups, axis=-1, keepdims=True) for f in (jnp.mean, jnp.var))
+    return ((groups - mean) / jnp.sqrt(var + 1e-5)).reshape(c.shape) * scale[:, None, None]
+
+
+def batch_norm(x, w, scale):
+    c = jnp.tanh(conv(x, w))
+    mean, var = c.mean((0, 2, 3), keepdims=True), c.var((0, 2, 3), keepdims=True)
+    return (c - mean) * scale[:, None, None] / jnp.sqrt(var + 1e-5)
+
+
+CASES = [
+    (relu_bias, ((3, 64, 21, 14), "bfloat16"), ((24, 64, 3, 3), "bfloat16"), ((24,), "float32")),
+    (rewritten, ((24,), "float32"), ((3, 3, 5, 24), "float32"), ((17, 5, 9, 11), "float32")),
+    (same_size, ((2, 20, 9, 12), "float32"), ((8, 20, 3, 5), "float32"), ((8,), "float32")),
+    (volume, ((2, 32, 4, 7, 6), "bfloat16"), ((8, 32, 2, 3, 3), "bfloat16"), ((8,), "bfloat16")),
+    (instance_norm, ((3, 64, 19, 8), "float32"), ((16, 64, 3, 3), "float32"), ((16,), "float32")),
+    (group_norm, ((2, 16, 12, 9), "float32"), ((8, 16, 3, 3), "float32"), ((8,), "float32")),
+    (batch_norm, ((18, 64, 9, 6), "float32"), ((8, 64, 3, 3), "float32"), ((8,), "float32")),
+]
+NAMES = [case[0].__name__ for case in CASES]
+
+
+@pytest.fixture(scope="module")
+def written():
+    return {name: sources(*case) for name, case in zip(NAMES, CASES, strict=True)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equals_the_reference(written, name):
+    reference, *given = CASES[NAMES.index(name)]
+    inputs = draw(tuple(given), 3)
+    if name.endswith("norm"):
+        # A mean far from zero, where naive sums of squares lose digits.
+        inputs = (inputs[0] + 3.0, *inputs[1:])
+    # The matrix unit reads bfloat16: such values are exact.
+    inputs = tuple(x.astype(jnp.bfloat16).astype(x.dtype) for x in inputs)
+    (source,) = written[name]
+    tolerance = 2e-2 if inputs[0].dtype == jnp.bfloat16 else 1e-4
+    assert_equal(reference, source, inputs, tolerance, chunk_cols=4)
+
+
+def test_the_compiler_takes_it(written):
+    _, *given = CASES[NAMES.index("batch_norm")]
+    compile_for(written["batch_norm"][0], tuple(given), "v6e")
+
+
+def test_ruff_agrees(written, tmp_path):
+    (tmp_path / "ruff.toml").write_text('[lint]\nselect = ["E", "F", "W", "I", "B", "UP", "RET"]\n')
+    for name, (source,) in written.items():
+        (tmp_path / f"{name}.py").write_text(source)
+    for command in (["check"], ["format", "--check"]):
+        run = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, "--no-cache", str(tmp_path)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert run.returncode == 0, run.stdout + run.stderr
+
+
+def strided(x, w):
+    return lax.conv_general_dilated(x, w, (2, 2), "VALID", dimension_numbers=NCHW)
+
+
+def grouped(x, w):
+    return lax.conv_general_dilated(
+        x, w, (1, 1), "VALID", dimension_numbers=NCHW, feature_group_count=2
+    )
+
+
+def precise(x, w):
+    return lax.conv_general_dilated(
+        x, w, (1, 1), "VALID", dimension_numbers=NCHW, precision=lax.Precision.HIGHEST
+    )
+
+
+@pytest.mark.parametrize(
+    ("reference", "channels", "reason"),
+    [
+        (strided, 8, "strides"),
+        (grouped, 4, "grouped"),
+        (precise, 8, "precision"),
+        (lambda x, w: conv(x, w).max((2, 3)), 8, "amax"),
+        (lambda x, w: conv(conv(x, w), w), 8, "2 convolutions"),
+    ],
+)
+def test_what_it_does_not_cover_is_refused_with_the_reason(reference, channels, reason):
+    info = task_info(reference, ((2, 8, 9, 9), "float32"), ((8, channels, 3, 3), "float32"))
+    with pytest.raises(NoAnswer, match=reason):
+        TEAM.planner.plan(info, get_target("v6e"), ())
