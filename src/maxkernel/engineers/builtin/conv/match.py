@@ -180,6 +180,6 @@ def _extent(program: Program, term: int, dims: Dims) -> tuple[bool, int]:
     tail = channels[len(channels) - len(among) :] if among else ()
     if among != set(tail):
         raise Unsupported("a reduction over channels that do not lie together")
-    if program[t.args[0]].axes != set(flat(dims)):
+    if program[t.args[0]].axes != frozenset(flat(dims)):
         raise Unsupported("a reduction of something else than pixels")
     return across, program.extent(tail)
