@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from maxkernel.judge.bound import roofline
+from maxkernel.judge.bound import Roofline, roofline
 from maxkernel.judge.checklist import checklist
 from maxkernel.judge.rules import check_rules, check_share, pallas_share
 from maxkernel.judge.timing import too_fast
@@ -130,3 +130,11 @@ def test_the_times_behind_a_mean_are_told() -> None:
     prepared = SimpleNamespace(lint=SimpleNamespace(holes=()))
     (line,) = [i.text for i in checklist(prepared, evaluation, None) if "seed 1" in i.text]
     assert "1.5 us (seed 1), 2.5 us (seed 2); ±25 %" in line
+
+
+def test_a_kernel_that_beats_the_bound_is_measured_against_the_floor():
+    bound = Roofline(compute=4.0, memory=1.0, floor=0.5)
+    assert bound.reached(4.1, 0.97)
+    assert not bound.reached(5.0, 0.97)
+    assert not bound.reached(3.0, 0.97), "it skips work: the bound says nothing of it"
+    assert bound.reached(0.51, 0.97)

@@ -27,6 +27,15 @@ class Roofline(msgspec.Struct, frozen=True):
         """The bound that a roofline fraction is quoted against."""
         return Time(seconds=max(self.compute, self.memory), provenance="bound")
 
+    def reached(self, seconds: float, share: float) -> bool:
+        """Whether a kernel is within `share` of what can be had, so that search may end.
+
+        A kernel that beats the bound does less work than the reference (masked blocks skipped,
+        sums taken in another order): the bound says nothing of it, and the floor counts.
+        """
+        limit = self.time.seconds if seconds >= self.time.seconds else self.floor
+        return limit >= share * seconds
+
     @property
     def limit(self) -> str:
         """`compute` or `memory`: the side of the roofline that the task lies on."""

@@ -107,7 +107,7 @@ def _confirmed(numerics: Numerics | None, confirmation: Confirmation | None) -> 
     yield Item(
         "measured",
         f"right at full size in {spot.blocks} random blocks: {spot.elements} elements, "
-        f"{spot.steps} of {spot.total_steps} grid steps",
+        f"{spot.steps} steps run of a grid of {spot.total_steps}",
     )
 
 

@@ -62,10 +62,9 @@ def _stop(context: Context, state: _Round) -> Reason | None:
         return "stopped"
     if context.candidates_left() < 1:
         return "budget"
-    if state.best is not None and state.best.time is not None:
-        fraction = context.prepared.bound.time.seconds / state.best.time.seconds
-        if fraction >= context.budget.roofline:
-            return "roofline"
+    time, bound = state.best.time if state.best else None, context.prepared.bound
+    if time is not None and bound.reached(time.seconds, context.budget.roofline):
+        return "roofline"
     return "no gain" if state.stale >= context.budget.patience else None
 
 

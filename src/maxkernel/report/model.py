@@ -182,7 +182,7 @@ def describe_confirmation(confirmation: Confirmation | None) -> str:
         return f"{text}; not spot-checked at full size: {spot.skipped}"
     return (
         f"{text}; at full size {spot.blocks} random blocks ({spot.elements} elements, "
-        f"{spot.steps} of {spot.total_steps} grid steps) equal the oracle"
+        f"{spot.steps} steps run of a grid of {spot.total_steps}) equal the oracle"
     )
 
 

@@ -264,8 +264,8 @@ class Driver:
         late = budget.seconds is not None and context.seconds_used() >= budget.seconds
         if self._spent or late:
             return "budget"
-        bound = context.prepared.bound.time.seconds
-        if graph.record is not None and bound / graph.record >= budget.roofline:
+        bound = context.prepared.bound
+        if graph.record is not None and bound.reached(graph.record, budget.roofline):
             return "roofline"
         quiet = graph.evaluations - graph.gained_at
         return "no gain" if quiet >= budget.patience * ROUND else None

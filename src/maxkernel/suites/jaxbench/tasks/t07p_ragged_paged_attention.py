@@ -83,7 +83,7 @@ def check_inputs(key):
     else:
         contexts = [17, 65, 113, 161, 209, 241, 127, 191, 255, 255]
         lengths = fixed_lengths([1] * 6 + [64, 64, 64, 58], contexts)
-    return draw(key, lengths, 256, (12, 6, 4), heads=16, kv_heads=2, width=128, pages=16)
+    return draw(key, lengths, 256, (12, 6, 4), heads=64, kv_heads=8, width=128, pages=16)
 
 
 def draw(key, lengths, tokens, slots, heads, kv_heads, width, pages, page=16):

@@ -36,7 +36,7 @@ def inputs(key):
 
 
 def check_inputs(key):
-    return draw(key, sequences=8, heads=16, kv_heads=2, width=128, page=16, pages=32)
+    return draw(key, sequences=8, heads=64, kv_heads=8, width=128, page=16, pages=32)
 
 
 def draw(key, sequences, heads, kv_heads, width, page, pages):

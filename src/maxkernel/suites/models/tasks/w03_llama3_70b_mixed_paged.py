@@ -67,7 +67,7 @@ def inputs(key):
 def check_inputs(key):
     """5 or 6 decodes, then chunks of 56 to 64 tokens until at most 5 tokens are free."""
     lengths = draw_lengths(key, 256, 12, (5, 6), (56, 64), free=5, context=256)
-    return draw(key, lengths, tokens=256, heads=16, kv_heads=2, width=128, page=32, pages=8)
+    return draw(key, lengths, tokens=256, heads=64, kv_heads=8, width=128, page=32, pages=8)
 
 
 def draw(key, lengths, tokens, heads, kv_heads, width, page, pages):
