@@ -144,3 +144,17 @@ def test_command_line_is_only_restrictive_flags() -> None:
         assert flag in command
     assert "--bind" not in command
     assert command[-2:] == ["--", "true"]
+
+
+def test_only_a_job_with_devices_sees_them_and_the_machines_buses(sandbox: Sandbox) -> None:
+    command = Bubblewrap("/bin/bwrap").wrap(["true"], Job((), None, {}, (Path("/dev/accel0"),)))
+    place = command.index("--dev-bind")
+    assert command[place + 1 : place + 3] == ["/dev/accel0", "/dev/accel0"]
+    assert place > command.index("--dev")
+    code = "import os; print(os.path.isdir('/sys/bus'), os.access('/sys', os.W_OK))"
+    for devices, seen in (((), "False"), ((Path("/dev/null"),), "True")):
+        job = Job(probe(sys.executable).folders, None, {}, devices)
+        done = subprocess.run(
+            sandbox.wrap([sys.executable, "-c", code], job), capture_output=True, text=True, env={}
+        )
+        assert done.stdout.split() == [seen, "False"], done.stderr

@@ -8,7 +8,9 @@ from maxkernel.types.messages import (
     CaptureRequest,
     CheckRequest,
     CompileRequest,
+    DeviceRequest,
     LintRequest,
+    MeasureRequest,
     OracleRequest,
     Request,
     SpotRequest,
@@ -23,6 +25,8 @@ _STAGES: dict[type, Stage] = {
     LintRequest: "check",
     SpotRequest: "check",
     OracleRequest: "check",
+    MeasureRequest: "time",
+    DeviceRequest: "time",
 }
 
 _ADVICE: dict[FailureKind, str] = {

@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from maxkernel.config import Settings
+from maxkernel.executor.devices import tpu_device_files
 from maxkernel.executor.faults import closed_failure
 from maxkernel.executor.hostile import HostileDecoder
 from maxkernel.executor.interpreter import PACKAGE, environment, probe
@@ -26,17 +27,25 @@ from maxkernel.types.messages import (
     FRAME_LIMIT,
     CaptureRequest,
     CompileRequest,
+    DeviceRequest,
     FailureReply,
+    MeasureRequest,
     PingRequest,
     Reply,
     Request,
     TraceRequest,
 )
 
-Kind = Literal["capture", "compile", "check"]
+Kind = Literal["capture", "compile", "check", "measure"]
+
+DEVICE_SECONDS = 30.0
+"""How long a worker may look for a TPU, beside its start."""
 
 GRACE_SECONDS = 5.0
 """Added to a capture's own limit, which the capture worker itself enforces."""
+
+_TPU_VARIABLES = ("TPU_ACCELERATOR_TYPE", "TPU_TOPOLOGY", "TPU_LIBRARY_PATH")
+"""Of the user's environment, what a worker that measures is told: it cannot ask the cloud."""
 
 CAPTURE_SLACK_BYTES = 2 << 30
 """What the capture worker may hold beside the candidate's process."""
@@ -52,7 +61,10 @@ def local_executor(settings: Settings, allow_no_sandbox: bool = False) -> LocalE
 
 
 class LocalExecutor:
-    """Implements Executor with `settings.workers` compile workers, one capture, one check."""
+    """Implements Executor with `settings.workers` compile workers and one of each other kind.
+
+    The one that measures is started by its first request alone.
+    """
 
     def __init__(self, settings: Settings, sandbox: Sandbox) -> None:
         self._settings = settings
@@ -68,6 +80,7 @@ class LocalExecutor:
             "capture": self._pool("capture", 1, HostileDecoder()),
             "compile": self._pool("compile", settings.workers, trusted),
             "check": self._pool("check", 1, trusted),
+            "measure": self._pool("measure", 1, trusted),
         }
         self._closed = False
         atexit.register(self.close)
@@ -87,8 +100,8 @@ class LocalExecutor:
         return self._submit(_kind_of(request), request)
 
     def warm(self) -> list[Future[Reply]]:
-        """Starts one worker of each kind, in the background; the futures are their pings."""
-        return [self._submit(kind, PingRequest()) for kind in self._pools]
+        """Starts one worker of each kind that judges, in the background: futures of their pings."""
+        return [self._submit(kind, PingRequest()) for kind in self._pools if kind != "measure"]
 
     def close(self) -> None:
         """See Executor.close. A second call does nothing."""
@@ -127,7 +140,10 @@ class LocalExecutor:
         variables = environment(self._interpreter, writable or Path("/tmp"), self._library)
         if kind == "capture":
             variables["MALLOC_ARENA_MAX"] = "4"  # each reserves 64 MiB of address space
-        job = Job((*self._interpreter.folders, self._library), writable, variables)
+        devices = tpu_device_files() if kind == "measure" else ()
+        if kind == "measure":
+            variables |= {k: os.environ[k] for k in _TPU_VARIABLES if k in os.environ}
+        job = Job((*self._interpreter.folders, self._library), writable, variables, devices)
         command = [self._interpreter.python, "-m", "maxkernel.worker", kind]
         return WorkerProcess(self._sandbox.wrap(command, job), folder, variables)
 
@@ -144,10 +160,14 @@ class LocalExecutor:
             return Limits(request.seconds or settings.compile_seconds, memory, FRAME_LIMIT)
         if isinstance(request, TraceRequest):
             return Limits(settings.trace_seconds, memory, FRAME_LIMIT)
+        if isinstance(request, DeviceRequest):
+            return Limits(DEVICE_SECONDS, memory, FRAME_LIMIT)
         return Limits(settings.check_seconds, memory, FRAME_LIMIT)
 
 
 def _kind_of(request: Request) -> Kind:
     if isinstance(request, CaptureRequest):
         return "capture"
+    if isinstance(request, DeviceRequest | MeasureRequest):
+        return "measure"
     return "compile" if isinstance(request, CompileRequest | PingRequest) else "check"

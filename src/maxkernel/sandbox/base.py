@@ -18,6 +18,8 @@ class Job:
     """The only folder of the host that it may write to; also its temporary folder."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     """The whole environment."""
+    devices: Sequence[Path] = ()
+    """Device files that it may open; with any, it also sees how the kernel lists devices."""
 
 
 class Sandbox(Protocol):

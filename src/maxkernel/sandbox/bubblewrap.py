@@ -33,6 +33,7 @@ class Bubblewrap:
             *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
             *("--uid", UID, "--gid", UID, "--hostname", "sandbox"),
             *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),
+            *_devices(job.devices),
             *_binds(job.read_only),
             *_writable(job.writable),
             *("--remount-ro", "/"),
@@ -56,6 +57,14 @@ def _binds(read_only: Sequence[Path]) -> list[str]:
     for path in read_only:
         arguments += ["--ro-bind", str(path), str(path)]
     return arguments
+
+
+def _devices(devices: Sequence[Path]) -> list[str]:
+    """libtpu finds its chips by their places on the PCI bus, which it reads below /sys."""
+    if not devices:
+        return []
+    opened = [part for path in devices for part in ("--dev-bind", str(path), str(path))]
+    return [*opened, "--ro-bind", "/sys", "/sys"]
 
 
 def _writable(folder: Path | None) -> list[str]:

@@ -12,6 +12,7 @@ from maxkernel.types.artifact import Artifact, ArtifactFacts
 from maxkernel.types.clock import ProgramTime
 from maxkernel.types.evaluation import Distribution, Failure, Numerics, Spot
 from maxkernel.types.lint import LintResult
+from maxkernel.types.measure import Samples
 from maxkernel.types.search import InputCase
 from maxkernel.types.task import ArraySpec, Static, Task, TaskInfo, Tolerance
 
@@ -165,6 +166,37 @@ class PingReply(msgspec.Struct, frozen=True, tag="pong"):
     versions: dict[str, str]
 
 
+class DeviceRequest(msgspec.Struct, frozen=True, tag="device"):
+    """Ask which TPU answers on the worker's machine."""
+
+
+class DeviceReply(msgspec.Struct, frozen=True, tag="device_found"):
+    kind: str
+    """As jax calls it: `TPU v6 lite`."""
+    count: int
+
+
+class MeasureRequest(msgspec.Struct, frozen=True, tag="measure"):
+    """Run full-size programs on the TPU, in turn, on the same fresh inputs each repetition."""
+
+    task: Task
+    programs: tuple[bytes, ...]
+    """Exported programs, as they are compiled for the simulated clock."""
+    target: str
+    seeds: tuple[int, ...]
+    """One repetition each."""
+    warm_ups: int = 3
+
+
+class MeasureReply(msgspec.Struct, frozen=True, tag="measured"):
+    samples: tuple[Samples, ...]
+    """In the order of the programs."""
+    dispatch: tuple[float, ...]
+    """Wall seconds of a call that does next to nothing."""
+    device: str
+    compiler: str
+
+
 Request = (
     TraceRequest
     | CaptureRequest
@@ -173,6 +205,8 @@ Request = (
     | SpotRequest
     | OracleRequest
     | LintRequest
+    | MeasureRequest
+    | DeviceRequest
     | PingRequest
 )
 Reply = (
@@ -183,6 +217,8 @@ Reply = (
     | SpotReply
     | OracleReply
     | LintReply
+    | MeasureReply
+    | DeviceReply
     | FailureReply
     | PingReply
 )

@@ -1,4 +1,4 @@
-"""`python -m maxkernel.worker capture|compile|check`: serves requests from standard input."""
+"""`python -m maxkernel.worker capture|compile|check|measure`: serves requests from its input."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 from maxkernel.worker import environment
 
-KINDS = ("capture", "compile", "check")
+KINDS = ("capture", "compile", "check", "measure")
 
 
 def main() -> int:

@@ -23,6 +23,19 @@ VARIABLES = {
 }
 """Set in every worker. jax and libtpu read them once, when they are imported."""
 
+MEASURING = {
+    "JAX_PLATFORMS": "tpu,cpu",
+    # One chip of the host, as several processes would share them; no metadata server is in reach.
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_PROCESS_BOUNDS": "1,1,1",
+    "TPU_CHIPS_PER_PROCESS_BOUNDS": "1,1,1",
+    "TPU_VISIBLE_CHIPS": "0",
+    "TPU_STDERR_LOG_LEVEL": "3",
+    "TPU_MIN_LOG_LEVEL": "3",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+}
+"""The same for a worker that runs programs on a TPU; inputs are drawn on its CPU."""
+
 
 def prepare(kind: str) -> tuple[int, int]:
     """Sets the variables for `kind` and returns private descriptors of the request pipe.
@@ -30,7 +43,7 @@ def prepare(kind: str) -> tuple[int, int]:
     Afterwards descriptor 0 is /dev/null, and 1 is 2, a file that the executor reads when this
     process dies: no print can reach the reply pipe.
     """
-    os.environ.update(VARIABLES)
+    os.environ.update(MEASURING if kind == "measure" else VARIABLES)
     if kind == "capture":
         # A forking process must have one thread; OpenBLAS would start its pool on import.
         os.environ["OPENBLAS_NUM_THREADS"] = "1"

@@ -1,4 +1,4 @@
-"""The request loop of the compile and check workers."""
+"""The request loop of the compile, check and measure workers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from maxkernel.types.messages import (
     FRAME_LIMIT,
     CheckRequest,
     CompileRequest,
+    DeviceRequest,
     FailureReply,
     LintRequest,
+    MeasureRequest,
     OracleRequest,
     PingReply,
     PingRequest,
@@ -35,7 +37,7 @@ Handler = Callable[[Any], Reply]
 
 def serve_trusted(kind: str, requests: int, replies: int) -> None:
     """Answers every request of `kind` in turn; returns when the pipe closes."""
-    handlers = _compile_handlers() if kind == "compile" else _check_handlers()
+    handlers = _HANDLERS[kind]()
     decoder = msgspec.msgpack.Decoder(Request)
     encoder = msgspec.msgpack.Encoder()
     while (body := read_frame(requests, FRAME_LIMIT)) is not None:
@@ -115,3 +117,16 @@ def _check_handlers() -> dict[type, Handler]:
         SpotRequest: spot_check_program,
         PingRequest: ping,
     }
+
+
+def _measure_handlers() -> dict[type, Handler]:
+    from maxkernel.worker.measure import find_device, measure_programs
+
+    return {DeviceRequest: find_device, MeasureRequest: measure_programs}
+
+
+_HANDLERS: dict[str, Callable[[], dict[type, Handler]]] = {
+    "compile": _compile_handlers,
+    "check": _check_handlers,
+    "measure": _measure_handlers,
+}
