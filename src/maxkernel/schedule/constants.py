@@ -13,22 +13,7 @@ from __future__ import annotations
 import msgspec
 
 from maxkernel.targets import Target
-
-
-class Clock(msgspec.Struct, frozen=True):
-    """Constants of one jax device. `measured` says whether published rows stand behind them."""
-
-    hz: float
-    bandwidth: float
-    """Effective HBM bandwidth of the device, bytes a second, reads and writes together."""
-    latency: float
-    """Seconds from the issue of a DMA to its completion, besides the transfer."""
-    chunk_bytes: int
-    """Cost of each run of a DMA (a row of tiles, say), in bytes of transfer."""
-    measured: bool
-    granule: int = 32
-    """Bytes of a granule, the unit of DMA sizes and strides."""
-
+from maxkernel.types import Calibration, Clock, ProgramTime
 
 VMEM_BANDWIDTH = 4e12
 """Bytes a second of copies inside VMEM; a guess, such copies are rare."""
@@ -76,7 +61,18 @@ def slots_of(name: str) -> Slots:
     return _SLOTS.get(name, _SLOTS["v6e"])
 
 
-def clock_of(target: Target) -> Clock:
-    """The constants for a target; without an entry, 85 % of its peak bandwidth and 0.7 us."""
+def clock_of(target: Target, calibration: Calibration | None = None) -> Clock:
+    """The constants for a target: calibrated ones where there are any, else the published ones.
+
+    A target without an entry has 85 % of its peak bandwidth and 0.7 us.
+    """
+    if calibration and calibration.clock:
+        return calibration.clock
     known = _CLOCKS.get(target.name)
     return known or Clock(target.clock_hz, 0.85 * target.hbm_bandwidth, 0.7e-6, 128, False)
+
+
+def clock_behind(program: ProgramTime) -> Clock | None:
+    """The constants that a program was simulated with; None where they are not known."""
+    used = program.calibration.clock if program.calibration else None
+    return used or clock_named(program.target)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maxkernel.schedule.constants import clock_named
+from maxkernel.schedule.constants import clock_behind
 from maxkernel.types import ProgramTime
 
 _BASE = {"v5e": 0.015, "v5p": 0.015, "v6e": 0.02, "v7x": 0.03}
@@ -24,9 +24,11 @@ def expected_error(program: ProgramTime) -> float:
     cycles = max(program.cycles, 1.0)
     waited = min(1.0, sum(op.stall_cycles for op in program.ops) / cycles)
     outside = min(1.0, sum(op.cycles for op in program.ops if op.kind == "xla") / cycles)
-    clock = clock_named(program.target)
+    clock = clock_behind(program)
     base = _BASE.get(program.target, _UNMEASURED)
     error = base if clock and clock.measured else _UNMEASURED
+    if program.calibration:
+        error = max(error, program.calibration.error)
     error += _XLA * outside + _STALL * waited
     if unsure(program):
         error += _ASSUMED

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from maxkernel.schedule.constants import Clock, clock_named
+from maxkernel.schedule.constants import clock_behind
 from maxkernel.schedule.regions import works
 from maxkernel.schedule.units import UNIT_NAMES, op_use, spill_share
 from maxkernel.schedule.words import rate_words, size_words
-from maxkernel.types import OpTime, ProgramTime
+from maxkernel.types import Clock, OpTime, ProgramTime
 from maxkernel.types.search import Limit
 
 _OPS = 6
@@ -84,7 +84,7 @@ def limit_of(op: OpTime, program: ProgramTime) -> Finding:
     """What limits one op most; the gain is a share of the op's time."""
     waiting = op.stall_cycles / op.cycles if op.cycles else 0.0
     if waiting > _WAITING:
-        return _waiting(op, waiting, clock_named(program.target))
+        return _waiting(op, waiting, clock_behind(program))
     use = op_use(op, program.target)
     unit = max(use, key=lambda name: use[name]) if use else ""
     spills = spill_share(op.units)
@@ -141,7 +141,7 @@ def _passes(program: ProgramTime, needed: float, most: float) -> list[Finding]:
     ops = [op for op in program.ops if op.kind != "glue" and op.cycles > 0.05 * program.cycles]
     moved = sum(op.read_bytes + op.write_bytes for op in program.ops)
     waited = sum(op.stall_cycles for op in program.ops) / program.cycles
-    clock = clock_named(program.target)
+    clock = clock_behind(program)
     if len(ops) < 2 or not clock or not needed or moved < _TWICE * needed or waited < _WAITING:
         return []
     sentence = (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from maxkernel.schedule.constants import VMEM_BANDWIDTH, Clock, clock_of
+from maxkernel.schedule.constants import VMEM_BANDWIDTH, clock_of
 from maxkernel.schedule.dma import DmaQueue
 from maxkernel.schedule.folder import Dump, open_dump
 from maxkernel.schedule.lines import lines_of
@@ -19,7 +19,7 @@ from maxkernel.schedule.program import Core, Library, OpRun
 from maxkernel.schedule.regions import copies_of, regions_of
 from maxkernel.schedule.vmem import VmemReport, read_report
 from maxkernel.targets import Target
-from maxkernel.types import Draw, OpTime, ProgramTime
+from maxkernel.types import Calibration, Clock, Draw, OpTime, ProgramTime
 
 _IDLE_SHARE = 0.1
 """Below this share of core 0's bytes, core 1 idles and core 0 has the chip's whole bandwidth."""
@@ -29,18 +29,28 @@ _ASSUMPTIONS = 40
 
 
 def simulate(
-    folder: Path, target: Target, *, compiler: str = "", known: Known | None = None
+    folder: Path,
+    target: Target,
+    *,
+    compiler: str = "",
+    known: Known | None = None,
+    calibration: Calibration | None = None,
 ) -> ProgramTime:
     """The simulated execution of the program whose compile dumped into `folder`.
 
     `known` gives values of small integer inputs and operands; where they are missing the result
     says so in `assumptions`. Raises ScheduleError.
     """
-    return _simulate(_open(folder, target), target, compiler, known or Known())
+    return _simulate(_open(folder, target), target, compiler, known or Known(), calibration)
 
 
 def simulate_draws(
-    folder: Path, target: Target, draws: Mapping[int, Known], *, compiler: str = ""
+    folder: Path,
+    target: Target,
+    draws: Mapping[int, Known],
+    *,
+    compiler: str = "",
+    calibration: Calibration | None = None,
 ) -> ProgramTime:
     """The same with the data of several seeds: the execution nearest to the mean of their times.
 
@@ -51,9 +61,9 @@ def simulate_draws(
     times: dict[int, ProgramTime] = {}
     for seed, known in draws.items():
         same = next((times[other] for other in times if draws[other] == known), None)
-        times[seed] = same or _simulate(library, target, compiler, known)
+        times[seed] = same or _simulate(library, target, compiler, known, calibration)
     if not times:
-        return _simulate(library, target, compiler, Known())
+        return _simulate(library, target, compiler, Known(), calibration)
     mean = statistics.fmean(time.seconds for time in times.values())
     nearest = min(times.values(), key=lambda time: abs(time.seconds - mean))
     if len({time.seconds for time in times.values()}) == 1:
@@ -70,8 +80,24 @@ def _open(folder: Path, target: Target) -> Library:
     return Library(dump, target.delay_slots)
 
 
-def _simulate(library: Library, target: Target, compiler: str, known: Known) -> ProgramTime:
-    clock = clock_of(target)
+def _simulate(
+    library: Library,
+    target: Target,
+    compiler: str,
+    known: Known,
+    calibration: Calibration | None,
+) -> ProgramTime:
+    clock = clock_of(target, calibration)
+    program = _executed(library, target, clock, compiler, known)
+    if calibration is None:
+        return program
+    notes = (calibration.note, *program.assumptions) if calibration.note else program.assumptions
+    return msgspec.structs.replace(program, calibration=calibration, assumptions=notes)
+
+
+def _executed(
+    library: Library, target: Target, clock: Clock, compiler: str, known: Known
+) -> ProgramTime:
     if target.cores == 1:
         return _result([_core(library, clock, 0, 1.0, False, known)], {}, target, clock, compiler)
     cores = [_core(library, clock, 0, 1 / target.cores, True, known)]

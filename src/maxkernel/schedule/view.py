@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from maxkernel.schedule.constants import clock_named, slots_of
+from maxkernel.schedule.constants import clock_behind, slots_of
 from maxkernel.schedule.digest import digest
 from maxkernel.schedule.expectation import expected_error
 from maxkernel.schedule.explain import Finding, bottleneck, limit_of, outside_ops, what_it_does
@@ -157,7 +157,8 @@ def roof(
     `flops` are those of the task's matrix products and `rate` the peak for their dtype. A task
     without products is shown by its vector operations: a slot of a bundle is 1024 of them.
     """
-    clock, slots = clock_named(target.name), slots_of(target.name)
+    clock = clock_behind(programs[0][1]) if programs else None
+    slots = slots_of(target.name)
     matrix = flops > 0
     peak = rate if matrix else (clock.hz if clock else target.clock_hz) * slots.valu * _LANES
     points: list[RooflinePoint] = []

@@ -10,6 +10,8 @@ from maxkernel.types.candidate import Candidate as Candidate
 from maxkernel.types.candidate import Tunable as Tunable
 from maxkernel.types.candidate import TunableSpace as TunableSpace
 from maxkernel.types.clock import BufferUse as BufferUse
+from maxkernel.types.clock import Calibration as Calibration
+from maxkernel.types.clock import Clock as Clock
 from maxkernel.types.clock import CopyTime as CopyTime
 from maxkernel.types.clock import Draw as Draw
 from maxkernel.types.clock import LineTime as LineTime

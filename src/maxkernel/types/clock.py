@@ -9,6 +9,32 @@ import msgspec
 Provenance = Literal["measured", "simulated", "bound"]
 
 
+class Clock(msgspec.Struct, frozen=True):
+    """Constants of one jax device. `measured` says whether published rows stand behind them."""
+
+    hz: float
+    bandwidth: float
+    """Effective HBM bandwidth of the device, bytes a second, reads and writes together."""
+    latency: float
+    """Seconds from the issue of a DMA to its completion, besides the transfer."""
+    chunk_bytes: float
+    """Cost of each run of a DMA (a row of tiles, say), in bytes of transfer."""
+    measured: bool
+    granule: int = 32
+    """Bytes of a granule, the unit of DMA sizes and strides."""
+
+
+class Calibration(msgspec.Struct, frozen=True):
+    """What a user's calibration file means for a simulated time."""
+
+    note: str
+    """Which constants are used and why, for people."""
+    clock: Clock | None = None
+    """The measured constants; None: the file is not used, `note` says why."""
+    error: float = 0.0
+    """Expected relative error of the constants on microkernels; 0 where none are used."""
+
+
 class Draw(msgspec.Struct, frozen=True):
     """The time of a program on the task's inputs of one seed."""
 
@@ -157,6 +183,8 @@ class ProgramTime(msgspec.Struct, frozen=True):
     vmem_bytes: int = 0
     """Size of a core's VMEM; 0 where the compiler did not say."""
     compiler: str = ""
+    calibration: Calibration | None = None
+    """Where the constants come from, when a calibration file was found."""
     draws: tuple[Draw, ...] = ()
     """Where the time depends on data: the time for each seed. The rest is of the one nearest to
     their mean."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from maxkernel.types.artifact import Artifact, ArtifactFacts
-from maxkernel.types.clock import ProgramTime
+from maxkernel.types.clock import Calibration, ProgramTime
 from maxkernel.types.evaluation import Distribution, Failure, Numerics, Spot
 from maxkernel.types.lint import LintResult
 from maxkernel.types.measure import Samples
@@ -66,6 +66,8 @@ class CompileRequest(msgspec.Struct, frozen=True, tag="compile"):
     """Whose full-size inputs steer the program, where its time depends on data."""
     seeds: tuple[int, ...] = ()
     """Seeds of those inputs; the time is simulated for each."""
+    calibration: Calibration | None = None
+    """Constants of the clock from the user's calibration file; None: the published ones."""
 
 
 class CompileReply(msgspec.Struct, frozen=True, tag="compiled"):

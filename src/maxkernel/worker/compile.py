@@ -22,7 +22,7 @@ from jax.sharding import SingleDeviceSharding
 
 from maxkernel.schedule import ScheduleError, dump_flags, simulate_draws
 from maxkernel.targets import TARGETS, Target
-from maxkernel.types.clock import ProgramTime
+from maxkernel.types.clock import Calibration, ProgramTime
 from maxkernel.types.messages import CompileReply, CompileRequest
 from maxkernel.worker.failures import Refused, candidate_failure
 from maxkernel.worker.scalars import Data, scalars_of
@@ -60,7 +60,7 @@ def compile_program(request: CompileRequest) -> CompileReply:
     compiled_at = time.perf_counter()
     data = scalars_of(exported, request.task, request.seeds) if request.task else Data({})
     drawn_at = time.perf_counter()
-    program, problem = _simulate(folder, target, data)
+    program, problem = _simulate(folder, target, data, request.calibration)
     return CompileReply(
         program=program,
         memory=_memory(compiled),
@@ -108,9 +108,13 @@ def _clear(folder: Path) -> None:
             entry.unlink(missing_ok=True)
 
 
-def _simulate(folder: Path, target: Target, data: Data) -> tuple[ProgramTime | None, str]:
+def _simulate(
+    folder: Path, target: Target, data: Data, calibration: Calibration | None
+) -> tuple[ProgramTime | None, str]:
     try:
-        program = simulate_draws(folder, target, data.draws, compiler=compiler())
+        program = simulate_draws(
+            folder, target, data.draws, compiler=compiler(), calibration=calibration
+        )
     except ScheduleError as error:
         return None, str(error)
     assumptions = (*program.assumptions, *data.notes)

@@ -1,0 +1,44 @@
+"""Microkernels compile for the TPU, and their simulated time is linear in the clock's constants."""
+
+import pytest
+
+from maxkernel.executor import LocalExecutor
+from maxkernel.schedule.calibration import work_of
+from maxkernel.schedule.constants import clock_of
+from maxkernel.suites.microkernels import MICROKERNELS, task_of
+from maxkernel.targets import TARGETS
+from maxkernel.types import Calibration, Clock, ProgramTime
+from maxkernel.types.messages import CompileReply, CompileRequest, TraceReply, TraceRequest
+
+TARGET = TARGETS["v6e"]
+OTHER = Clock(1.6e9, 1.2e12, 0.9e-6, 200.0, True)
+
+
+def test_names_are_unique() -> None:
+    assert len({item.name for item in MICROKERNELS}) == len(MICROKERNELS)
+    assert len({task_of(item).digest for item in MICROKERNELS}) == len(MICROKERNELS)
+
+
+@pytest.mark.parametrize("name", ["write runs of 512 B", "gemm 256 x 512 x 512"])
+def test_its_work_predicts_the_time_with_other_constants(
+    executor: LocalExecutor, name: str
+) -> None:
+    microkernel = next(item for item in MICROKERNELS if item.name == name)
+    traced = executor.submit(TraceRequest(task_of(microkernel), "v6e", 1 << 40)).result()
+    assert isinstance(traced, TraceReply), traced
+
+    def simulated(clock: Clock) -> ProgramTime:
+        calibration = Calibration("from a test", clock, 0.5)
+        request = CompileRequest(traced.info.reference_tpu, "v6e", calibration=calibration)
+        reply = executor.submit(request).result()
+        assert isinstance(reply, CompileReply), reply
+        assert reply.program, reply.schedule_problem
+        return reply.program
+
+    work = work_of(lambda clock: simulated(clock).seconds, clock_of(TARGET))
+    program = simulated(OTHER)
+    assert work.seconds(OTHER) == pytest.approx(program.seconds, rel=1e-3)
+    assert program.clock_hz == OTHER.hz
+    assert program.assumptions[0] == "from a test"
+    dominant = work.runs * 200.0 / OTHER.bandwidth if "runs" in name else work.cycles / OTHER.hz
+    assert dominant > 0.2 * program.seconds
