@@ -39,6 +39,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trace_seconds: float = 180.0
     capture_memory_mb: int = 8192
     """Address space of the process that imports a candidate."""
+    calibration: str = ""
+    """Calibration file of the clock, or `off`; default: one per device and compiler, where
+    `maxkernel calibrate` writes it."""
     allow_hybrid: bool = False
     """Also accept programs of which kernels do next to nothing and XLA the rest."""
     worker_memory_mb: int = 12288
@@ -50,6 +53,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.cache_dir:
             return Path(self.cache_dir).expanduser()
         return Path(platformdirs.user_cache_dir("maxkernel"))
+
+    @property
+    def calibration_path(self) -> Path:
+        """The calibration file, or the folder of those that `maxkernel calibrate` writes."""
+        if self.calibration:
+            return Path(self.calibration).expanduser()
+        return Path(platformdirs.user_data_dir("maxkernel")) / "calibration"
 
     @property
     def runs_path(self) -> Path:

@@ -5,7 +5,7 @@ import random
 import msgspec
 import pytest
 
-from maxkernel.schedule.calibration import CalibrationError, Row, Work, fit, work_of
+from maxkernel.schedule.calibration import CalibrationError, Row, Work, fit, probes, work_of
 from maxkernel.schedule.constants import clock_of
 from maxkernel.targets import TARGETS
 from maxkernel.types import Clock
@@ -124,7 +124,7 @@ def test_times_that_follow_no_constants_are_refused() -> None:
 
 def test_the_work_of_a_program_is_read_from_its_simulated_times() -> None:
     for item in work():
-        found = work_of(item.seconds, BASE)
+        found = work_of([item.seconds(clock) for clock in probes(BASE)], BASE)
         for name in ("cycles", "latencies", "bytes", "runs"):
             expected = getattr(item, name)
             assert getattr(found, name) == pytest.approx(expected, rel=1e-4, abs=1.0)

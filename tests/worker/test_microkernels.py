@@ -3,14 +3,15 @@
 import pytest
 
 from maxkernel.executor import LocalExecutor
-from maxkernel.schedule.calibration import work_of
+from maxkernel.schedule import expected_error
+from maxkernel.schedule.calibration import probes, work_of
 from maxkernel.schedule.constants import clock_of
 from maxkernel.suites.microkernels import MICROKERNELS, task_of
 from maxkernel.targets import TARGETS
-from maxkernel.types import Calibration, Clock, ProgramTime
+from maxkernel.types import Calibration, Clock
 from maxkernel.types.messages import CompileReply, CompileRequest, TraceReply, TraceRequest
 
-TARGET = TARGETS["v6e"]
+BASE = clock_of(TARGETS["v6e"])
 OTHER = Clock(1.6e9, 1.2e12, 0.9e-6, 200.0, True)
 
 
@@ -27,18 +28,21 @@ def test_its_work_predicts_the_time_with_other_constants(
     traced = executor.submit(TraceRequest(task_of(microkernel), "v6e", 1 << 40)).result()
     assert isinstance(traced, TraceReply), traced
 
-    def simulated(clock: Clock) -> ProgramTime:
-        calibration = Calibration("from a test", clock, 0.5)
-        request = CompileRequest(traced.info.reference_tpu, "v6e", calibration=calibration)
-        reply = executor.submit(request).result()
-        assert isinstance(reply, CompileReply), reply
-        assert reply.program, reply.schedule_problem
-        return reply.program
-
-    work = work_of(lambda clock: simulated(clock).seconds, clock_of(TARGET))
-    program = simulated(OTHER)
+    request = CompileRequest(
+        traced.info.reference_tpu,
+        "v6e",
+        calibration=Calibration("from a test", OTHER, 0.5),
+        probes=probes(BASE),
+    )
+    reply = executor.submit(request).result()
+    assert isinstance(reply, CompileReply), reply
+    program = reply.program
+    assert program, reply.schedule_problem
+    work = work_of(reply.probed, BASE)
     assert work.seconds(OTHER) == pytest.approx(program.seconds, rel=1e-3)
+    assert abs(work.seconds(BASE) / program.seconds - 1) > 0.01
     assert program.clock_hz == OTHER.hz
     assert program.assumptions[0] == "from a test"
     dominant = work.runs * 200.0 / OTHER.bandwidth if "runs" in name else work.cycles / OTHER.hz
     assert dominant > 0.2 * program.seconds
+    assert expected_error(program) >= 0.5

@@ -19,7 +19,7 @@ from maxkernel.report import (
     quote_time,
 )
 from maxkernel.report.markdown import OUTCOMES
-from maxkernel.types import Failure, Numerics, Verdict
+from maxkernel.types import Evaluation, Failure, Numerics, Verdict
 
 console = Console(highlight=False)
 _stderr = Console(stderr=True, highlight=False)
@@ -87,6 +87,7 @@ def print_verdict(prepared: Prepared, verdict: Verdict) -> None:
         ("kernel", quote_time(evaluation.time)),
         ("speedup", f"{verdict.speedup:.3f}x" if verdict.speedup else "-"),
         ("roofline bound", quote_time(verdict.bound)),
+        *_clock(evaluation),
         ("error", _worst(evaluation.numerics)),
         ("Pallas kernels", grids or "-"),
         ("sandbox", evaluation.sandbox),
@@ -97,6 +98,12 @@ def print_verdict(prepared: Prepared, verdict: Verdict) -> None:
     console.print(table)
     if evaluation.failure is not None:
         print_failure(evaluation.failure)
+
+
+def _clock(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """Which constants the clock has, where the user's calibration says something about it."""
+    used = evaluation.program.calibration if evaluation.program else None
+    return [("clock", used.note)] if used else []
 
 
 def print_failure(failure: Failure) -> None:

@@ -7,7 +7,7 @@ executing them.
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import time
 from collections.abc import Callable
 
@@ -19,6 +19,7 @@ from maxkernel.executor import Executor
 from maxkernel.judge import requests
 from maxkernel.judge.bound import roofline
 from maxkernel.judge.cache import Cache, stage_key
+from maxkernel.judge.calibration import calibration_in_force
 from maxkernel.judge.confirm import confirmation, spot_blocks
 from maxkernel.judge.desk import Desk, Pending
 from maxkernel.judge.inputs import Inputs, Rota, repeated, secret_seed
@@ -30,6 +31,7 @@ from maxkernel.judge.timing import doubt_of, time_of, too_fast
 from maxkernel.targets import Target
 from maxkernel.types import (
     Artifact,
+    Calibration,
     Candidate,
     Confirmation,
     Evaluation,
@@ -73,6 +75,11 @@ class Judge:
     def versions(self) -> dict[str, str]:
         """Versions of jax and the compiler in the workers. Raises EnvironmentFault without any."""
         return self._desk.versions
+
+    @functools.cached_property
+    def calibration(self) -> Calibration | None:
+        """The user's calibration of the clock. Raises UsageError for a broken file."""
+        return calibration_in_force(self._settings, self.target, self.versions)
 
     def prepare(
         self,
@@ -265,11 +272,9 @@ class Judge:
     def _compile(
         self, task: Task, program: bytes, seconds: float | None = None
     ) -> Pending[CompileReply]:
-        digest = hashlib.sha256(program).hexdigest()
-        request = requests.compile_request(task, program, self.target, seconds)
-        key = stage_key(
-            "compile", digest, self.target.name, self.versions, task.digest, request.seeds
-        )
+        used = self.calibration
+        request = requests.compile_request(task, program, self.target, seconds, used)
+        key = requests.compile_key(request, task, self.versions)
         return self._desk.ask(request, CompileReply, "compile", key)
 
     def _check(

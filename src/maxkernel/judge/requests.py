@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+
+import msgspec
+
 from maxkernel.config import Settings
+from maxkernel.judge.cache import stage_key
 from maxkernel.judge.inputs import Inputs
 from maxkernel.judge.prepared import Prepared
 from maxkernel.targets import Target
-from maxkernel.types import Artifact, Candidate, Task
+from maxkernel.types import Artifact, Calibration, Candidate, Task
 from maxkernel.types.messages import CaptureRequest, CheckRequest, CompileRequest, SpotRequest
 
 SPOT_MEMORY_SHARE = 0.6
@@ -34,10 +39,30 @@ def capture_request(prepared: Prepared, candidate: Candidate, settings: Settings
 
 
 def compile_request(
-    task: Task, program: bytes, target: Target, seconds: float | None = None
+    task: Task,
+    program: bytes,
+    target: Target,
+    seconds: float | None = None,
+    calibration: Calibration | None = None,
 ) -> CompileRequest:
     """A compile for the target, timed on the task's inputs of the published seeds."""
-    return CompileRequest(program, target.name, seconds=seconds, task=task, seeds=TIMING_SEEDS)
+    return CompileRequest(
+        program,
+        target.name,
+        seconds=seconds,
+        task=task,
+        seeds=TIMING_SEEDS,
+        calibration=calibration,
+    )
+
+
+def compile_key(request: CompileRequest, task: Task, versions: dict[str, str]) -> str:
+    """The cache key of a compile. The user's calibration is part of it, if there is one."""
+    digest = hashlib.sha256(request.program).hexdigest()
+    parts = (digest, request.target, versions, task.digest, request.seeds)
+    if request.calibration is None:
+        return stage_key("compile", *parts)
+    return stage_key("compile", *parts, msgspec.to_builtins(request.calibration))
 
 
 def check_request(

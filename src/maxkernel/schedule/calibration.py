@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -33,6 +33,7 @@ FARTHEST = 10.0
 """Factor between a fitted and the published constant above which the fit is not believed."""
 
 _NAMES = ("clock rate", "latency", "bandwidth", "cost of a run")
+_STEP = 1.01
 _TUKEY = 4.685
 """Of Tukey's weights: residuals beyond so many standard deviations count nothing."""
 _TRIMMED = 4
@@ -102,21 +103,26 @@ class Fit(msgspec.Struct, frozen=True):
     residuals: tuple[Residual, ...]
 
 
-def work_of(seconds: Callable[[Clock], float], base: Clock) -> Work:
-    """The critical path of a program whose simulated time is `seconds`, near the constants `base`.
+def probes(base: Clock) -> tuple[Clock, ...]:
+    """The constants that a program must be simulated with for `work_of`.
 
-    Steps are small, so that the path stays the same.
+    They differ little from `base`, so that the critical path stays the same.
     """
-    whole = seconds(base)
-    step = 0.01 * base.latency
-    later = seconds(msgspec.structs.replace(base, latency=base.latency + step))
-    latencies = (later - whole) / step
-    longer = seconds(msgspec.structs.replace(base, chunk_bytes=base.chunk_bytes + 1.0))
-    runs = (longer - whole) * base.bandwidth
-    slower = 0.99 * base.bandwidth
-    moved = (seconds(msgspec.structs.replace(base, bandwidth=slower)) - whole) / (
-        1 / slower - 1 / base.bandwidth
+    return (
+        base,
+        msgspec.structs.replace(base, latency=_STEP * base.latency),
+        msgspec.structs.replace(base, chunk_bytes=_STEP * base.chunk_bytes),
+        msgspec.structs.replace(base, bandwidth=base.bandwidth / _STEP),
     )
+
+
+def work_of(seconds: Sequence[float], base: Clock) -> Work:
+    """The critical path of a program, from its simulated times with `probes(base)`."""
+    whole, later, longer, slower = seconds
+    step = _STEP - 1
+    latencies = (later - whole) / (step * base.latency)
+    runs = (longer - whole) * base.bandwidth / (step * base.chunk_bytes)
+    moved = (slower - whole) * base.bandwidth / step
     rest = whole - latencies * base.latency - moved / base.bandwidth
     return Work(rest * base.hz, latencies, moved - base.chunk_bytes * runs, runs)
 

@@ -9,7 +9,7 @@ import msgspec
 Provenance = Literal["measured", "simulated", "bound"]
 
 
-class Clock(msgspec.Struct, frozen=True):
+class Clock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Constants of one jax device. `measured` says whether published rows stand behind them."""
 
     hz: float

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from maxkernel.types.artifact import Artifact, ArtifactFacts
-from maxkernel.types.clock import Calibration, ProgramTime
+from maxkernel.types.clock import Calibration, Clock, ProgramTime
 from maxkernel.types.evaluation import Distribution, Failure, Numerics, Spot
 from maxkernel.types.lint import LintResult
 from maxkernel.types.measure import Samples
@@ -68,6 +68,8 @@ class CompileRequest(msgspec.Struct, frozen=True, tag="compile"):
     """Seeds of those inputs; the time is simulated for each."""
     calibration: Calibration | None = None
     """Constants of the clock from the user's calibration file; None: the published ones."""
+    probes: tuple[Clock, ...] = ()
+    """Simulate also with each of these constants."""
 
 
 class CompileReply(msgspec.Struct, frozen=True, tag="compiled"):
@@ -81,6 +83,8 @@ class CompileReply(msgspec.Struct, frozen=True, tag="compiled"):
     schedule_problem: str = ""
     data_seconds: float = 0.0
     """Spent on what the program's time depends on in its inputs."""
+    probed: tuple[float, ...] = ()
+    """Simulated seconds with each of the request's `probes`; empty where no schedule was read."""
 
 
 class CheckRequest(msgspec.Struct, frozen=True, tag="check"):

@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from jax.sharding import SingleDeviceSharding
 
 from maxkernel.schedule import ScheduleError, dump_flags, simulate_draws
 from maxkernel.targets import TARGETS, Target
-from maxkernel.types.clock import Calibration, ProgramTime
+from maxkernel.types.clock import Calibration, Clock, ProgramTime
 from maxkernel.types.messages import CompileReply, CompileRequest
 from maxkernel.worker.failures import Refused, candidate_failure
 from maxkernel.worker.scalars import Data, scalars_of
@@ -61,6 +62,7 @@ def compile_program(request: CompileRequest) -> CompileReply:
     data = scalars_of(exported, request.task, request.seeds) if request.task else Data({})
     drawn_at = time.perf_counter()
     program, problem = _simulate(folder, target, data, request.calibration)
+    probed = _probe(folder, target, data, request.probes) if program else ()
     return CompileReply(
         program=program,
         memory=_memory(compiled),
@@ -69,6 +71,7 @@ def compile_program(request: CompileRequest) -> CompileReply:
         data_seconds=drawn_at - compiled_at,
         compiler=compiler(),
         schedule_problem=problem,
+        probed=probed,
     )
 
 
@@ -119,6 +122,14 @@ def _simulate(
         return None, str(error)
     assumptions = (*program.assumptions, *data.notes)
     return msgspec.structs.replace(program, assumptions=assumptions), ""
+
+
+def _probe(folder: Path, target: Target, data: Data, clocks: Sequence[Clock]) -> tuple[float, ...]:
+    """Seconds with other constants, of a schedule that has been simulated before."""
+    return tuple(
+        simulate_draws(folder, target, data.draws, calibration=Calibration("", clock)).mean_seconds
+        for clock in clocks
+    )
 
 
 def _memory(compiled: Any) -> dict[str, int]:
