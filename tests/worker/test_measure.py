@@ -8,6 +8,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from trace_layout import events, write
 
 from maxkernel.executor import LocalExecutor
 from maxkernel.tasks import task_from_text
@@ -100,3 +101,27 @@ def test_a_worker_that_measures_says_that_no_tpu_answers(executor: LocalExecutor
     failure: Failure = reply.failure
     assert (failure.stage, failure.kind) == ("time", "environment")
     assert "no TPU answers" in failure.message
+
+
+def test_samples_come_from_every_turn_of_a_trace(programs: list[Program], tmp_path: Path) -> None:
+    lines: dict[str, list[tuple[str, float, float]]] = {"XLA Modules": [], "XLA Ops": []}
+    for turn in range(3):
+        for number, seconds in ((0, 10.0), (1, 20.0)):
+            start = 100.0 * turn + 40.0 * number
+            name = f"jit_maxkernel_program_{number}({number}77)"
+            lines["XLA Modules"].append((name, start, seconds + turn))
+            lines["XLA Ops"] += [("fusion", start, 4.0), ("custom-call", start + 5.0, 3.0 + turn)]
+    folder = tmp_path / "plugins" / "profile" / "now"
+    folder.mkdir(parents=True)
+    write(folder, events(1, "/device:TPU:0", lines))
+    found = measure._read(tmp_path, programs, 3)  # pyright: ignore[reportPrivateUsage]
+    first, second = (
+        measure._samples(runs, (1.0,))  # pyright: ignore[reportPrivateUsage]
+        for runs in found
+    )
+    assert first.device == pytest.approx((10e-6, 11e-6, 12e-6))
+    assert second.device == pytest.approx((20e-6, 21e-6, 22e-6))
+    assert first.busy == pytest.approx((7e-6, 8e-6, 9e-6))
+    assert first.ops == pytest.approx({"fusion": 4e-6, "custom-call": 4e-6})
+    with pytest.raises(Refused, match="ran 4 times and is shown 3"):
+        measure._read(tmp_path, programs, 4)  # pyright: ignore[reportPrivateUsage]

@@ -118,6 +118,10 @@ def profile(
     html: Annotated[
         str | None, typer.Option("--html", metavar="FILE", help="Also write a picture, one page.")
     ] = None,
+    provenance: Annotated[
+        str | None,
+        typer.Option(help="`simulated` or `measured`; both where this machine has a TPU."),
+    ] = None,
     tunable: Annotated[
         list[str] | None, typer.Option("--tunable", help="NAME=VALUE; may be repeated.")
     ] = None,
@@ -128,7 +132,7 @@ def profile(
     from maxkernel.cli.profile import run_profile
 
     flags = Flags(as_json, unsafe_no_sandbox)
-    return run_profile(task, kernel or [], target, tunable or [], flags, html, compare)
+    return run_profile(task, kernel or [], target, tunable or [], flags, html, compare, provenance)
 
 
 @app.command()

@@ -5,14 +5,20 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from maxkernel.api import open_session
 from maxkernel.cli import tables
 from maxkernel.cli.commands import print_json
+from maxkernel.cli.measured import NO_TPU
 from maxkernel.config import config_file, load_settings
 from maxkernel.engineers.llm import KEYS, ProviderStatus, count_models, probe, providers
 from maxkernel.errors import EXIT_ACCEPTED, EXIT_ENVIRONMENT, MaxkernelError
+from maxkernel.executor import open_executor
+from maxkernel.executor.devices import tpu_device_files
+from maxkernel.judge import find_tpu
+from maxkernel.types import Failure
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,7 @@ def run_doctor(as_json: bool, probe_providers: bool = False, models: Sequence[st
         Finding("python", sys.version_info >= (3, 11), platform.python_version()),
         _settings(),
         _workers(),
+        _tpu(),
         *(_provider(status, probe_providers) for status in providers()),
         *([_ollama()] if probe_providers else []),
         *(_model(word) for word in models),
@@ -104,3 +111,19 @@ def _workers() -> Finding:
         return Finding("workers", False, error.message, error.advice)
     text = ", ".join(f"{name} {version}" for name, version in versions.items())
     return Finding("workers", True, f"{text}; sandbox {level}")
+
+
+def _tpu() -> Finding:
+    """No TPU is no fault: times are simulated then. Nothing is started where there can be none."""
+    files = tpu_device_files()
+    if not files:
+        return Finding("tpu", True, f"{NO_TPU}; times are simulated")
+    try:
+        with closing(open_executor(load_settings())) as executor:
+            found = find_tpu(executor)
+    except MaxkernelError as error:
+        return Finding("tpu", True, f"not asked: {error.message}", error.advice)
+    if isinstance(found, Failure):
+        text = f"{', '.join(map(str, files))}, but no measured times: {found.message}"
+        return Finding("tpu", True, text, found.advice)
+    return Finding("tpu", True, f"{found.kind} answers ({found.count} devices to this process)")

@@ -11,16 +11,16 @@ from rich.text import Text
 
 from maxkernel.api import Session, load_task, open_session
 from maxkernel.api.calls import read_kernel
-from maxkernel.cli import tables
+from maxkernel.cli import measured, tables
 from maxkernel.cli.commands import candidate_of, print_json
 from maxkernel.cli.flags import Flags
 from maxkernel.errors import EXIT_ACCEPTED, EXIT_REFUSED, TaskError, UsageError
-from maxkernel.judge import Prepared
+from maxkernel.judge import Measurement, Prepared, measure
 from maxkernel.report.profile_html import ProfilePage, render_profile
 from maxkernel.schedule import ProfileView, profile_view, roof
 from maxkernel.schedule.words import percent, size_words, time_words
 from maxkernel.targets import get_target, peak_rate
-from maxkernel.types import Failure, ProgramTime
+from maxkernel.types import Artifact, Failure, ProgramTime
 
 BASELINE = "xla"
 """Stands for XLA's compilation of the reference where a kernel is asked for."""
@@ -36,6 +36,8 @@ class Subject(msgspec.Struct, frozen=True):
     """Why its schedule could not be read."""
     failure: Failure | None = None
     """Why the judge refuses the kernel; one that compiled has a profile all the same."""
+    exported: bytes = b""
+    """What a TPU would run; empty for a kernel that is refused, which none is given."""
 
 
 def run_profile(
@@ -46,8 +48,12 @@ def run_profile(
     flags: Flags,
     html: str | None = None,
     compare: bool = False,
+    provenance: str | None = None,
 ) -> int:
-    """`maxkernel profile`: exit status 0 with a profile, 1 where a kernel does not compile."""
+    """`maxkernel profile`: exit status 0 with a profile, 1 where a kernel does not compile.
+
+    `provenance` chooses the clock, None: measured beside simulated where there is a TPU.
+    """
     names = _names(kernels, compare)
     if html is not None and not Path(html).absolute().parent.is_dir():
         raise UsageError(
@@ -58,12 +64,18 @@ def run_profile(
     for name in names:
         if name != BASELINE:
             candidate_of(name, tunables)
+    measuring = measured.measures(provenance)
+    if html is not None and provenance == "measured":
+        raise UsageError("--html draws the simulated program", "leave out --provenance measured")
     with (
         open_session(target, unsafe_no_sandbox=flags.unsafe) as session,
         tables.status(f"profiling for {target}", quiet=flags.as_json) as say,
     ):
         prepared = session.judge.prepare(loaded, say)
         subjects = [_subject(session, prepared, name, tunables) for name in names]
+        clocked = _measure(session, prepared, subjects, say) if measuring else None
+    if clocked is not None and provenance == "measured":
+        return measured.show_only(clocked, flags.as_json)
     for subject in subjects:
         if subject.program is None:
             return no_profile(subject, flags.as_json)
@@ -77,13 +89,15 @@ def run_profile(
     if html is not None:
         _write(Path(html), _page(prepared, subjects, views))
     if flags.as_json:
-        _print_json(prepared, subjects, views)
+        _print_json(prepared, subjects, views, clocked)
         return EXIT_ACCEPTED
     if compare:
         _print_beside(views)
     else:
         for line in (f"{views[0].name} on TPU {target}", *views[0].digest):
             print(tables.printable(line))
+    if clocked is not None:
+        measured.show(clocked, _simulated([*subjects, _baseline(prepared)]))
     for subject in subjects:
         if subject.failure is not None:
             tables.console.print(Text(f"note: {subject.name} is refused by the judge:"))
@@ -109,15 +123,41 @@ def _names(kernels: list[str], compare: bool) -> list[str]:
 
 def _subject(session: Session, prepared: Prepared, name: str, tunables: list[str]) -> Subject:
     if name == BASELINE:
-        return Subject("XLA's program", "", prepared.baseline_program, prepared.schedule_problem)
-    evaluation = session.judge.evaluate(prepared, candidate_of(name, tunables))
+        return _baseline(prepared)
+    candidate = candidate_of(name, tunables)
+    evaluation = session.judge.evaluate(prepared, candidate)
+    captured = session.judge.capture(prepared, candidate)[0] if evaluation.accepted else None
     return Subject(
         Path(name).name,
         read_kernel(Path(name)),
         evaluation.program,
         evaluation.schedule_problem,
         evaluation.failure,
+        captured.tpu if isinstance(captured, Artifact) else b"",
     )
+
+
+def _baseline(prepared: Prepared) -> Subject:
+    program, problem = prepared.baseline_program, prepared.schedule_problem
+    exported = prepared.info.reference_tpu
+    return Subject("XLA's program", "", program, problem, exported=exported)
+
+
+def _simulated(subjects: list[Subject]) -> dict[str, float]:
+    return {one.name: one.program.mean_seconds for one in subjects if one.program}
+
+
+def _measure(
+    session: Session, prepared: Prepared, subjects: list[Subject], say: Callable[[str], None]
+) -> Measurement | Failure:
+    """Measures the subjects, a kernel alone together with XLA's program; none that is refused."""
+    for subject in subjects:
+        if subject.failure is not None:
+            return subject.failure
+    say("measuring")
+    alone = len(subjects) == 1 and subjects[0].source
+    chosen = [*subjects, _baseline(prepared)] if alone else subjects
+    return measure(session.executor, prepared, [(one.name, one.exported) for one in chosen])
 
 
 def no_profile(subject: Subject, as_json: bool) -> int:
@@ -161,13 +201,18 @@ def _write(path: Path, page: ProfilePage) -> None:
         ) from error
 
 
-def _print_json(prepared: Prepared, subjects: list[Subject], views: list[ProfileView]) -> None:
+def _print_json(
+    prepared: Prepared,
+    subjects: list[Subject],
+    views: list[ProfileView],
+    clocked: Measurement | Failure | None,
+) -> None:
     """One program under `program` and `profile`; two under `compare`."""
     items = [
         {"program": subject.program, "profile": view, "failure": subject.failure}
         for subject, view in zip(subjects, views, strict=True)
     ]
-    head = {"bound": prepared.bound, "exit_status": EXIT_ACCEPTED}
+    head = {"bound": prepared.bound, "measured": clocked, "exit_status": EXIT_ACCEPTED}
     print_json((items[0] if len(items) == 1 else {"compare": items}) | head)
 
 

@@ -11,5 +11,8 @@ from maxkernel.judge.judge import OnStage as OnStage
 from maxkernel.judge.lint import advise as advise
 from maxkernel.judge.lint import describe_holes as describe_holes
 from maxkernel.judge.lint import require_sound as require_sound
+from maxkernel.judge.measuring import Measurement as Measurement
+from maxkernel.judge.measuring import find_tpu as find_tpu
+from maxkernel.judge.measuring import measure as measure
 from maxkernel.judge.prepared import Prepared as Prepared
 from maxkernel.judge.source import read_source as read_source
