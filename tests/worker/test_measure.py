@@ -89,7 +89,7 @@ def test_a_trace_without_a_tpu_is_a_failure_in_words(
     x = jnp.ones((8, 128))
     measure.trace_turns(programs, lambda _: [x], (1,), 0, tmp_path)
     with pytest.raises(Refused) as caught:
-        measure._read(tmp_path, programs, 1)  # pyright: ignore[reportPrivateUsage]
+        measure._read(tmp_path, programs, 1, 1)  # pyright: ignore[reportPrivateUsage]
     failure = caught.value.failure
     assert (failure.stage, failure.kind) == ("time", "environment")
     assert "no TPU" in failure.message and failure.advice
@@ -114,7 +114,7 @@ def test_samples_come_from_every_turn_of_a_trace(programs: list[Program], tmp_pa
     folder = tmp_path / "plugins" / "profile" / "now"
     folder.mkdir(parents=True)
     write(folder, events(1, "/device:TPU:0", lines))
-    found = measure._read(tmp_path, programs, 3)  # pyright: ignore[reportPrivateUsage]
+    found = measure._read(tmp_path, programs, 3, 1)  # pyright: ignore[reportPrivateUsage]
     first, second = (
         measure._samples(runs, (1.0,))  # pyright: ignore[reportPrivateUsage]
         for runs in found
@@ -124,4 +124,4 @@ def test_samples_come_from_every_turn_of_a_trace(programs: list[Program], tmp_pa
     assert first.busy == pytest.approx((7e-6, 8e-6, 9e-6))
     assert first.ops == pytest.approx({"fusion": 4e-6, "custom-call": 4e-6})
     with pytest.raises(Refused, match="ran 4 times and is shown 3"):
-        measure._read(tmp_path, programs, 4)  # pyright: ignore[reportPrivateUsage]
+        measure._read(tmp_path, programs, 4, 1)  # pyright: ignore[reportPrivateUsage]

@@ -47,6 +47,23 @@ def test_two_interleaved_programs_are_told_apart(tmp_path: Path) -> None:
     assert second[0].ops == pytest.approx({"while.1": 11e-6, "body.1": 19e-6})
 
 
+def test_a_device_of_two_cores_is_as_slow_as_the_slower_one(tmp_path: Path) -> None:
+    def core(pid: int, late: float) -> list[dict[str, Any]]:
+        lines = {
+            "XLA Modules": [("jit_a(1)", late, 10.0), ("jit_a(1)", 50.0, 10.0)],
+            "XLA Ops": [("fusion", late, 9.0 + late), ("fusion", 50.0, 9.0)],
+        }
+        return events(pid, f"/device:TPU:{pid}", lines)
+
+    both = write(tmp_path, core(0, 0.0) + core(1, 2.0))
+    runs = executions(read_trace(both), "jit_a", cores=2)
+    assert [run.seconds for run in runs] == pytest.approx([13e-6, 10e-6])
+    assert [run.ops["fusion"] for run in runs] == pytest.approx([11e-6, 9e-6])
+    short = [event for event in core(1, 2.0) if event.get("ts") != 50.0]
+    with pytest.raises(TraceError, match="2 and 1 runs"):
+        executions(read_trace(write(tmp_path, core(0, 0.0) + short)), "jit_a", cores=2)
+
+
 def test_the_devices_own_picoseconds_are_used(tmp_path: Path) -> None:
     found = events(
         3, "/device:TPU:0", {"XLA Modules": [("jit_a", 0.0, 1.235)], "XLA Ops": [("x", 0.0, 1.0)]}

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from maxkernel.config import Settings
 from maxkernel.executor.pool import STARTUP_SECONDS
-from maxkernel.types.messages import CaptureRequest, CompileRequest, Request, TraceRequest
+from maxkernel.types.messages import (
+    CaptureRequest,
+    CompileRequest,
+    MeasureRequest,
+    Request,
+    TraceRequest,
+)
+
+MEASURE_SECONDS = 900.0
+"""To draw full-size inputs for every repetition on a host's CPU, and to run them."""
 
 LEASE_FACTOR = 3.0
 """Of a request's own limit: a host queues a few requests per worker."""
@@ -18,6 +27,8 @@ def lease_seconds(settings: Settings, request: Request) -> float:
         own = request.seconds or settings.compile_seconds
     elif isinstance(request, TraceRequest):
         own = settings.trace_seconds
+    elif isinstance(request, MeasureRequest):
+        own = MEASURE_SECONDS
     else:
         own = settings.check_seconds
     return LEASE_FACTOR * own + STARTUP_SECONDS

@@ -18,6 +18,7 @@ from maxkernel.executor.devices import tpu_device_files
 from maxkernel.executor.faults import closed_failure
 from maxkernel.executor.hostile import HostileDecoder
 from maxkernel.executor.interpreter import PACKAGE, environment, probe
+from maxkernel.executor.limits import MEASURE_SECONDS
 from maxkernel.executor.pool import Decoder, Limits, Pool
 from maxkernel.executor.process import WorkerProcess
 from maxkernel.executor.stale import PREFIX, remove_stale
@@ -162,6 +163,8 @@ class LocalExecutor:
             return Limits(settings.trace_seconds, memory, FRAME_LIMIT)
         if isinstance(request, DeviceRequest):
             return Limits(DEVICE_SECONDS, memory, FRAME_LIMIT)
+        if isinstance(request, MeasureRequest):
+            return Limits(MEASURE_SECONDS, memory, FRAME_LIMIT)
         return Limits(settings.check_seconds, memory, FRAME_LIMIT)
 
 

@@ -82,7 +82,7 @@ def measure_programs(request: MeasureRequest) -> MeasureReply:
     folder = Path(tempfile.mkdtemp(prefix="trace-"))
     try:
         trace_turns(programs, draw, request.seeds, request.warm_ups, folder)
-        found = _read(folder, programs, len(request.seeds))
+        found = _read(folder, programs, len(request.seeds), wanted.cores)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     inputs = draw(request.seeds[-1])
@@ -116,9 +116,9 @@ def compiled_for(device: Any, programs: Sequence[bytes]) -> list[Program]:
 
 def drawing_for(device: Any, task: Task) -> Draw:
     """Draws the task's full-size inputs on the CPU and puts them on the device."""
-    module = load(task)
     cpu = jax.devices("cpu")[0]
     with jax.default_device(cpu):
+        module = load(task)
         made = drawing(module, module.full, "inputs")
 
     def draw(seed: int) -> Sequence[Any]:
@@ -173,10 +173,12 @@ def _batch(run: Callable[..., Any], inputs: Sequence[Any], calls: int) -> float:
     return (time.perf_counter() - started) / calls
 
 
-def _read(folder: Path, programs: Sequence[Program], turns: int) -> list[Sequence[Execution]]:
+def _read(
+    folder: Path, programs: Sequence[Program], turns: int, cores: int
+) -> list[Sequence[Execution]]:
     try:
         trace = read_trace(find_trace(folder))
-        found = [executions(trace, program.module) for program in programs]
+        found = [executions(trace, program.module, cores) for program in programs]
         for program, runs in zip(programs, found, strict=True):
             if len(runs) != turns:
                 raise TraceError(

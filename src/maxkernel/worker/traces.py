@@ -125,11 +125,13 @@ def read_trace(path: Path) -> list[Process]:
     return list(processes.values())
 
 
-def executions(processes: Sequence[Process], program: str) -> tuple[Execution, ...]:
+def executions(processes: Sequence[Process], program: str, cores: int = 1) -> tuple[Execution, ...]:
     """Every run of the module `program` (`jit_` and the function's name), in order of time.
 
-    All device events that start within a run belong to it, whatever their names. Raises TraceError
-    where no device, or more than one, shows the program, or where a run shows no operation.
+    All device events that start within a run belong to it, whatever their names. Up to `cores`
+    devices of the trace may show the program, where each TensorCore has one: a run lasts until the
+    last of them ends. Raises TraceError where no device, or more, show it, where they show
+    different numbers of runs, or where a run shows no operation.
     """
     devices = [process for process in processes if DEVICE.fullmatch(process.name)]
     if not devices:
@@ -138,9 +140,25 @@ def executions(processes: Sequence[Process], program: str) -> tuple[Execution, .
     if not any(MODULES in device.lines for device in devices):
         raise TraceError("no line", f"no device of the trace has a line `{MODULES}`")
     found = [device for device in devices if _runs(device, program)]
-    if len(found) != 1:
-        raise TraceError("no program", f"{len(found)} devices show `{program}`, not one")
-    device = found[0]
+    if not 1 <= len(found) <= cores:
+        raise TraceError("no program", f"{len(found)} devices show `{program}`, not {cores}")
+    shown = [_executions(device, program) for device in found]
+    if len({len(runs) for runs in shown}) != 1:
+        counts = " and ".join(str(len(runs)) for runs in shown)
+        raise TraceError("no program", f"the cores show {counts} runs of `{program}`")
+    return tuple(_joined(runs) for runs in zip(*shown, strict=True))
+
+
+def _joined(runs: Sequence[Execution]) -> Execution:
+    """One run on several cores: from the first start to the last end, each operation once."""
+    start = min(run.start for run in runs)
+    end = max(run.start + run.seconds for run in runs)
+    names = dict.fromkeys(name for run in runs for name in run.ops)
+    ops = {name: max(run.ops.get(name, 0.0) for run in runs) for name in names}
+    return Execution(start, end - start, max(run.busy for run in runs), ops)
+
+
+def _executions(device: Process, program: str) -> tuple[Execution, ...]:
     ops, background = device.lines.get(OPS, []), device.lines.get(ASYNC_OPS, [])
     runs = _runs(device, program)
     return tuple(
