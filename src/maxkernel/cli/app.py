@@ -180,6 +180,21 @@ def docs(
 
 
 @app.command()
+def calibrate(
+    output: Annotated[
+        str | None,
+        typer.Option("--output", metavar="FILE", help="Write here; default: where it is used."),
+    ] = None,
+    as_json: Json = False,
+    unsafe_no_sandbox: Unsafe = False,
+) -> int:
+    """Measure the constants of the simulated clock on this machine's TPU, for its compiler."""
+    from maxkernel.cli.calibrate import run_calibrate
+
+    return run_calibrate(output, as_json, unsafe_no_sandbox)
+
+
+@app.command()
 def doctor(
     probe: Annotated[
         bool, typer.Option("--probe", help="Also ask every provider with a key for its models.")
