@@ -19,13 +19,13 @@ full-size program is another one than the checked one."""
 
 
 def confirmation(
-    check: Callable[[], CheckReply | Failure], spot: Callable[[int], Spot | Failure]
+    check: Callable[[int], CheckReply | Failure], spot: Callable[[int], Spot | Failure]
 ) -> Confirmation:
-    """Checks until one fails; `check` takes a fresh seed each time, `spot` a number of blocks."""
+    """Checks until one fails; `check` takes the check's number, `spot` a number of blocks."""
     sofar = Confirmation(None, 0, 0)
     differences = tuple[str, ...]()
-    for _ in range(CONFIRMATIONS):
-        reply = check()
+    for number in range(CONFIRMATIONS):
+        reply = check(number)
         if isinstance(reply, Failure):
             return msgspec.structs.replace(sofar, failure=reply)
         failure = numerics_failure(reply.numerics)

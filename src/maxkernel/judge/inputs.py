@@ -62,9 +62,9 @@ class Rota:
             useful: Wanted = [one for one in turns.chosen if self._useful(prepared, one)]
             return _inputs(turns.seed, self._random.sample(useful, min(1, len(useful))))
 
-    def whole(self, prepared: Prepared) -> Inputs:
-        """A fresh seed, every distribution and every case."""
-        return _inputs(secret_seed(), everything(prepared))
+    def share(self, prepared: Prepared, number: int, shares: int) -> Inputs:
+        """A fresh seed with one of so many shares of all distributions and cases."""
+        return _inputs(secret_seed(), everything(prepared)[number::shares])
 
     def learn(self, prepared: Prepared, trials: Iterable[Trial]) -> None:
         """Takes note of what was skipped, so that its turn goes to another."""

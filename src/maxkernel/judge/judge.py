@@ -20,7 +20,7 @@ from maxkernel.judge import requests
 from maxkernel.judge.bound import roofline
 from maxkernel.judge.cache import Cache, stage_key
 from maxkernel.judge.calibration import calibration_in_force
-from maxkernel.judge.confirm import confirmation, spot_blocks
+from maxkernel.judge.confirm import CONFIRMATIONS, confirmation, spot_blocks
 from maxkernel.judge.desk import Desk, Pending
 from maxkernel.judge.inputs import Inputs, Rota, repeated, secret_seed
 from maxkernel.judge.numerics import numerics_failure
@@ -171,13 +171,14 @@ class Judge:
     ) -> Confirmation:
         """Checks a winner once more.
 
-        New secret seeds with every distribution of inputs, every hazard, random full-size blocks.
+        New secret seeds, among which the distributions of inputs are shared out; every hazard, on
+        the first of them; random full-size blocks.
         """
         artifact = captured if captured is not None else self.capture(prepared, candidate)[0]
         if isinstance(artifact, Failure):
             return Confirmation(artifact, 0, 0)
         return confirmation(
-            lambda: self._thorough(prepared, artifact),
+            lambda number: self._thorough(prepared, artifact, number),
             lambda blocks: self._spot(prepared, artifact, secret_seed(), blocks),
         )
 
@@ -284,9 +285,11 @@ class Judge:
         request = requests.check_request(prepared, artifact, inputs, thorough=thorough)
         return self._desk.ask(request, CheckReply, "check")
 
-    def _thorough(self, prepared: Prepared, artifact: Artifact) -> CheckReply | Failure:
-        inputs = self._rota.whole(prepared)
-        reply = self._check(prepared, artifact, inputs, thorough=True).result()
+    def _thorough(
+        self, prepared: Prepared, artifact: Artifact, number: int
+    ) -> CheckReply | Failure:
+        inputs = self._rota.share(prepared, number, CONFIRMATIONS)
+        reply = self._check(prepared, artifact, inputs, thorough=number == 0).result()
         if not isinstance(reply, Failure):
             self._rota.learn(prepared, reply.numerics.trials)
         return reply
