@@ -86,7 +86,7 @@ def calibrate(
     executor: Executor,
     target: Target,
     measure: Measure,
-    progress: Progress = lambda done, all, name: None,
+    progress: Progress = lambda done, count, name: None,
     microkernels: Sequence[Microkernel] = MICROKERNELS,
 ) -> Calibrated:
     """Compiles, simulates and measures the microkernels, and fits the clock's constants.

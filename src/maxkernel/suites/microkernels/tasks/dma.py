@@ -12,23 +12,28 @@ from jax.experimental.pallas import tpu as pltpu
 
 PARAMETERS = {"rows": 64, "columns": 1024, "used": 1024, "flight": 4, "rounds": 256, "write": 0}
 
-PLACES = 4
+TOTAL = 144 << 20
+"""Bytes of the array in HBM: more than any VMEM, or the compiler would keep the array there."""
+
+PLACES = TOTAL // (4 * PARAMETERS["columns"] * PARAMETERS["rows"] * PARAMETERS["flight"])
+WHOLE = (PLACES * PARAMETERS["rows"] * PARAMETERS["flight"], 1, PARAMETERS["columns"])
+NONE = (1, 1, PARAMETERS["columns"])
 
 
 def inputs(key):
-    shape = (PLACES * PARAMETERS["rows"] * PARAMETERS["flight"], 1, PARAMETERS["columns"])
-    return (jax.random.normal(key, shape, jnp.float32),)
+    value = jax.random.normal(key, (), jnp.float32)
+    return (jnp.full(NONE if PARAMETERS["write"] else WHOLE, value),)
 
 
 def reference(x):
-    """x: (N, 1, C) f32 in HBM. Returns an array of the same shape, written where `write` is set."""
+    """x: (N, 1, C) f32 in HBM. Returns what was written there, and the last row that was copied."""
     block = (PARAMETERS["flight"], PARAMETERS["rows"], 1, PARAMETERS["used"])
-    out, _ = pl.pallas_call(
+    return pl.pallas_call(
         _copy,
-        in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
-        out_specs=[pl.BlockSpec(memory_space=pl.ANY), pl.BlockSpec(memory_space=pltpu.VMEM)],
+        in_specs=[pl.BlockSpec(memory_space=pltpu.HBM)],
+        out_specs=[pl.BlockSpec(memory_space=pltpu.HBM), pl.BlockSpec(memory_space=pltpu.VMEM)],
         out_shape=[
-            jax.ShapeDtypeStruct(x.shape, x.dtype),
+            jax.ShapeDtypeStruct(WHOLE if PARAMETERS["write"] else NONE, x.dtype),
             jax.ShapeDtypeStruct((1, 128), x.dtype),
         ],
         scratch_shapes=[
@@ -36,7 +41,6 @@ def reference(x):
             pltpu.SemaphoreType.DMA((PARAMETERS["flight"],)),
         ],
     )(x)
-    return out
 
 
 def _copy(x_ref, o_ref, last_ref, buffer, semaphores):
