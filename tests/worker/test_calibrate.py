@@ -108,13 +108,17 @@ def test_the_judge_times_with_the_calibrated_constants_and_says_so(
     settings = Settings(calibration=str(path))
     plain = Judge(executor, target, Settings(calibration="off"), cache).prepare(RMSNORM)
     write_calibration(path, content)
-    slow = Judge(executor, target, settings, cache).prepare(RMSNORM)
+    judge = Judge(executor, target, settings, cache)
+    slow = judge.prepare(RMSNORM)
+    assert set(judge.versions) - {"jax", "jaxlib", "libtpu"} == {"clock"}
     assert slow.baseline.seconds > 1.3 * plain.baseline.seconds
     assert slow.baseline_program and slow.baseline_program.calibration
     assert "mine.json" in slow.baseline_program.assumptions[0]
     assert slow.baseline.expected_error and slow.baseline.expected_error >= 0.3
     write_calibration(path, msgspec.structs.replace(content, compiler="jax 1, libtpu 1"))
-    other = Judge(executor, target, settings, cache).prepare(RMSNORM)
+    judge = Judge(executor, target, settings, cache)
+    other = judge.prepare(RMSNORM)
+    assert "clock" not in judge.versions
     assert other.baseline.seconds == plain.baseline.seconds
     assert other.baseline_program
     assert "is not used" in other.baseline_program.assumptions[0]

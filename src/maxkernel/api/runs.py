@@ -127,7 +127,8 @@ def check_versions(session: Session, header: RunHeader) -> None:
         raise UsageError(
             f"run {header.run} was made with {_versions(header.versions)}; the workers have "
             f"{_versions(session.judge.versions)}",
-            "start a new run, or point worker_python at an environment with the old versions",
+            "start a new run, or point worker_python at an environment with the old versions, and "
+            "`calibration` at the old file (or `off`) where the clock differs",
         )
 
 

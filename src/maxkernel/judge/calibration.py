@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+
+import msgspec
 
 from maxkernel.config import Settings
 from maxkernel.schedule.calibrated import calibration_for
@@ -20,3 +23,11 @@ def calibration_in_force(
     """
     compiler = f"jax {versions['jax']}, libtpu {versions['libtpu']}"
     return calibration_for(settings.calibration, settings.calibration_path, target, compiler)
+
+
+def clock_version(calibration: Calibration | None) -> dict[str, str]:
+    """A version by which runs and tables know calibrated constants; empty for published ones."""
+    if calibration is None or calibration.clock is None:
+        return {}
+    digest = hashlib.sha256(msgspec.json.encode(calibration.clock)).hexdigest()
+    return {"clock": f"calibrated-{digest[:12]}"}

@@ -19,7 +19,7 @@ from maxkernel.executor import Executor
 from maxkernel.judge import requests
 from maxkernel.judge.bound import roofline
 from maxkernel.judge.cache import Cache, stage_key
-from maxkernel.judge.calibration import calibration_in_force
+from maxkernel.judge.calibration import calibration_in_force, clock_version
 from maxkernel.judge.confirm import CONFIRMATIONS, confirmation, spot_blocks
 from maxkernel.judge.desk import Desk, Pending
 from maxkernel.judge.inputs import Inputs, Rota, repeated, secret_seed
@@ -73,13 +73,15 @@ class Judge:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Versions of jax and the compiler in the workers. Raises EnvironmentFault without any."""
-        return self._desk.versions
+        """Of jax, the compiler and a calibrated clock: what times must share to be compared.
+
+        Raises EnvironmentFault without workers, UsageError for a broken calibration file."""
+        return self._desk.versions | clock_version(self.calibration)
 
     @functools.cached_property
     def calibration(self) -> Calibration | None:
         """The user's calibration of the clock. Raises UsageError for a broken file."""
-        return calibration_in_force(self._settings, self.target, self.versions)
+        return calibration_in_force(self._settings, self.target, self._desk.versions)
 
     def prepare(
         self,
@@ -156,7 +158,7 @@ class Judge:
         if isinstance(space, Failure):
             return space, False
         key = stage_key(
-            "capture", candidate.digest, prepared.task.digest, self.target.name, self.versions
+            "capture", candidate.digest, prepared.task.digest, self.target.name, self._desk.versions
         )
         request = requests.capture_request(prepared, candidate, self._settings)
         pending = self._desk.ask(request, CaptureReply, "capture", key)
@@ -258,7 +260,7 @@ class Judge:
 
     def _trace(self, task: Task) -> TaskInfo:
         limit = self._settings.check_limit_mb << 20
-        key = stage_key("trace", task.digest, self.target.name, limit, self.versions)
+        key = stage_key("trace", task.digest, self.target.name, limit, self._desk.versions)
         request = TraceRequest(task, self.target.name, limit)
         reply = self._desk.ask(request, TraceReply, "trace", key).result()
         if isinstance(reply, Failure):
@@ -266,7 +268,7 @@ class Judge:
         return reply.info
 
     def _lint(self, task: Task, info: TaskInfo) -> Pending[LintReply]:
-        key = stage_key("lint", task.digest, self.versions)
+        key = stage_key("lint", task.digest, self._desk.versions)
         request = LintRequest(task, info.tolerance, secret_seed())
         return self._desk.ask(request, LintReply, "check", key)
 
@@ -275,7 +277,7 @@ class Judge:
     ) -> Pending[CompileReply]:
         used = self.calibration
         request = requests.compile_request(task, program, self.target, seconds, used)
-        key = requests.compile_key(request, task, self.versions)
+        key = requests.compile_key(request, task, self._desk.versions)
         return self._desk.ask(request, CompileReply, "compile", key)
 
     def _check(
