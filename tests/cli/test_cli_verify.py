@@ -36,12 +36,10 @@ def test_a_report_is_verified_and_changes_are_seen(cli: Any) -> None:
     kinds = {item["kind"] for item in told["checklist"]}
     assert kinds == {"proven", "measured", "unknown"}
 
-    for number, change in enumerate(({"notes": ["none"]}, {"seconds": 1.0}, {"extra": 1})):
-        forged = changed(bundle, cli.folder / f"forged{number}", **change)
-        status, found = cli.json("verify", forged)
-        assert (status, disagreeing(found)) == (1, ["seal"])
-    faster = changed(bundle, cli.folder / "faster", speedup=99.0)
-    status, found = cli.json("verify", faster)
+    for change in ({"notes": ["none"]}, {"seconds": 1.0}, {"extra": 1}, {"speedup": 99.0}):
+        assert seal_of(told | change) != told["seal"]
+    forged = changed(bundle, cli.folder / "forged", extra=1)
+    status, found = cli.json("verify", forged)
     assert (status, disagreeing(found)) == (1, ["seal"])
     resealed = changed(bundle, cli.folder / "resealed", sealed=True, speedup=99.0)
     status, found = cli.json("verify", resealed)

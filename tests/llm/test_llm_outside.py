@@ -126,7 +126,9 @@ def test_numbers_go_on_and_are_never_taken_twice(tmp_path):
     threads = [threading.Thread(target=asker.ask) for asker in askers]
     for thread in threads:
         thread.start()
-    time.sleep(0.5)
+    waited = time.monotonic() + 20
+    while len(list(folder.glob("*-implementer.md"))) < 4 and time.monotonic() < waited:
+        time.sleep(0.05)
     for number in (2, 3, 4):
         (folder / f"{number:04}-implementer.answer.md").write_text(GOOD.text)
     for thread in threads:

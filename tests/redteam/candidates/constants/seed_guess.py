@@ -1,7 +1,7 @@
 # attack: makes the inputs of a well-known seed itself and answers for them
 # task: rows
 # verdict: refused capture/forbidden
-# bypassed: refused check/unsupported
+# bypassed: refused check/mismatch
 
 import jax
 import jax.numpy as jnp
