@@ -29,12 +29,18 @@ def inside(fn: Callable[..., Any], shape: tuple[int, ...], dtype: Any) -> Callab
     return call
 
 
+def large_carry(x: Any) -> Any:
+    """A loop that carries a value so large that the interpreter frees it early."""
+    return lax.fori_loop(0, 3, lambda i, c: c * 0.5 + jnp.tanh(c), x)
+
+
 A, B = normal(16, 128), normal(16, 128, seed=1)
 P = np.abs(A) + 0.1
 N, J = integers(16, 128, low=-99, high=99), integers(16, 128, low=1, high=9)
 U = integers(16, 128, dtype=np.uint32, low=0, high=1 << 31) * 2 + 1
 H, G = A.astype(BF16), B.astype(BF16)
 BIG = normal(32, 256)
+HUGE = normal(512, 256)
 W4 = integers(128, 128, low=-8, high=7).astype(ml_dtypes.int4)
 HASH, TOP = np.uint32(2654435761), np.uint32(1 << 31)
 
@@ -90,6 +96,7 @@ def contract(dims: Any, x: Any, y: Any) -> Any:
 
 ZOO: dict[str, tuple[Any, list[Any]]] = {
     "float_binary": same(lambda a, b: (a + b) * (a - b) / (b * b + 1) + jnp.maximum(a, b), A, B),
+    "large_carry": same(large_carry, HUGE),
     "float_minmax": same(lambda a, b: jnp.minimum(a, b) * jnp.sign(a) - jnp.abs(b), A, B),
     "exp_log": same(lambda p: jnp.exp(-p) + jnp.log(p) + jnp.log1p(p) + jnp.exp2(p), P),
     "trigonometry": same(lambda a: jnp.sin(a) + jnp.cos(a) * jnp.tanh(a) + jnp.tan(a * 0.3), A),

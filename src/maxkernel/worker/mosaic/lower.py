@@ -143,6 +143,8 @@ class Lowering:
         dying: dict[int, list[int]] = {}
         for value, at in last.items():
             t = self.types[value]
+            if at == len(block.ops) - 1:  # the enclosing op reads it after the block has run
+                continue
             if t.kind == "vector" and t.size * numpy_dtype(t.element).itemsize >= FREE_BYTES:
                 dying.setdefault(at, []).append(value)
         steps: list[Step] = []
