@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -63,3 +64,19 @@ class Asker:
     ) -> T:
         """One question."""
         return self.desk.ask(Question("implementer", "You write kernels.", prompt, parse, tools))
+
+
+def in_a_running_loop(function: Callable[[], T]) -> T:
+    """Calls a function where an event loop runs, as a notebook's cell does.
+
+    In this thread one may run already: the browser's tests leave theirs.
+    """
+
+    async def cell() -> T:
+        return function()
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(cell())
+    return function()

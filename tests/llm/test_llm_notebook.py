@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
 from fake_llm_server import Request, Say, Step
-from llm_helpers import notation
+from llm_helpers import in_a_running_loop, notation
 from llm_kernels import GOOD, WRONG_NUMBERS, fenced
 
 import maxkernel
@@ -26,7 +25,7 @@ def engineer(request: Request) -> Step:
 def test_optimize_and_judge_inside_a_running_loop(bench, server):
     server.respond(engineer)
 
-    async def cell():
+    def cell():
         report = maxkernel.optimize(
             TASK,
             budget=maxkernel.Budget(candidates=2, patience=1),
@@ -35,10 +34,9 @@ def test_optimize_and_judge_inside_a_running_loop(bench, server):
             settings=bench.settings,
         )
         verdict = maxkernel.judge(TASK, WRONG_NUMBERS, settings=bench.settings)
-        await asyncio.sleep(0)
         return report, verdict
 
-    report, verdict = asyncio.run(cell())
+    report, verdict = in_a_running_loop(cell)
     assert report.outcome == "faster" and report.models[0].requests >= 2
     assert verdict.evaluation.failure is not None
     assert verdict.evaluation.failure.kind == "mismatch"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 import pytest
 from fake_llm_server import Say, Status, Use
 from hypothesis import given
 from hypothesis import strategies as st
-from llm_helpers import CODE, GOOD, WIRES, Asker, notation
+from llm_helpers import CODE, GOOD, WIRES, Asker, in_a_running_loop, notation
 
 from maxkernel.engineers.llm.question import PROMPT_ROOM, TURNS
 from maxkernel.engineers.llm.robust import BadAnswer, code_of, json_of, prose_of
@@ -263,8 +261,4 @@ def test_a_model_answers_inside_a_running_loop(server):
     """A notebook's cell runs inside one."""
     server.script(GOOD)
     one = Asker(notation(server, "openai"))
-
-    async def cell() -> str:
-        return one.ask()
-
-    assert asyncio.run(cell()) == CODE
+    assert in_a_running_loop(one.ask) == CODE
