@@ -51,7 +51,7 @@ def run_auto(context: Context) -> Finish:
 def _end(context: Context, state: _Round, reason: Reason, problem: str = "") -> Finish:
     """The end of the run; where no kernel was accepted, why not."""
     done = finish(context, reason, partial(_explain, context, state))
-    if done.best is not None:
+    if done.best is not None or done.explanation:
         return done
     failures = dict.fromkeys(outcome.failure for outcome in state.outcomes if outcome.failure)
     return msgspec.structs.replace(done, explanation="; ".join(failures) or problem)

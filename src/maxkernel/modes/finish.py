@@ -41,10 +41,12 @@ def finish(context: Context, reason: Reason, explain: Callable[[int], str]) -> F
     better words on the winner.
     """
     accepted = [(d, e) for d, e in context.run.evaluations() if e.accepted]
+    problem = ""
     for design, evaluation in sorted(accepted, key=_seconds):
         verdict = context.judge.verdict(context.prepared, evaluation)
         if not verdict.faster:
-            return Finish("xla", reason, verdict, design, False, explain(design))
+            words = f"faster kernels were {problem}. " if problem else ""
+            return Finish("xla", reason, verdict, design, False, words + explain(design))
         context.progress.stage("confirm", design)
         found = context.judge.confirm(context.prepared, evaluation.candidate)
         if found.failure is None:
@@ -54,7 +56,8 @@ def finish(context: Context, reason: Reason, explain: Callable[[int], str]) -> F
                 words = _explained(context, evaluation) or words
             return Finish("faster", reason, verdict, design, True, words, found)
         context.run.event("unconfirmed", design=design, failure=found.failure.message)
-    return Finish("none", reason, None, None, False)
+        problem = problem or f"accepted, but not confirmed: {found.failure.message}"
+    return Finish("none", reason, None, None, False, problem)
 
 
 def _explained(context: Context, evaluation: Evaluation) -> str:

@@ -33,7 +33,7 @@ def run_graph(context: Context, settings: SearchSettings, memory: Memory | None 
         board = driver.board
         memory.learn(run.header.run, info, target, observations(board.graph, board.scale))
     done = finish(context, reason, partial(_explain, context, driver))
-    if done.best is None and driver.note:
+    if done.best is None and driver.note and not done.explanation:
         done = msgspec.structs.replace(done, explanation=driver.note)
     return done
 
