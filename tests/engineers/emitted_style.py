@@ -8,9 +8,10 @@ import sys
 RULES = "E,F,W,I,B,UP,RET"
 
 
-def assert_clean(source: str) -> None:
-    """Lints and formats at ruff's own line length."""
-    for command in (["check", "--select", RULES, "--line-length", "100"], ["format", "--check"]):
+def assert_clean(source: str, line_length: int = 100) -> None:
+    """Lints with lines up to this long, and formats at ruff's own line length."""
+    lint = ["check", "--select", RULES, "--line-length", str(line_length)]
+    for command in (lint, ["format", "--check"]):
         run = subprocess.run(
             [sys.executable, "-m", "ruff", *command, "--isolated", "--no-cache", "-"],
             input=source,

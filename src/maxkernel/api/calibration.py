@@ -9,19 +9,18 @@ import msgspec
 
 from maxkernel.errors import EnvironmentFault
 from maxkernel.executor import Executor
+from maxkernel.judge import find_tpu
+from maxkernel.judge.desk import failure_of
 from maxkernel.judge.stopwatch import measured
 from maxkernel.schedule.calibrated import CalibrationFile, FileRow
 from maxkernel.schedule.calibration import CalibrationError, Fit, Row, fit, probes, work_of
 from maxkernel.schedule.constants import clock_of
 from maxkernel.suites.microkernels import MICROKERNELS, Microkernel, task_of
 from maxkernel.targets import TARGETS, Target
-from maxkernel.types import Task
+from maxkernel.types import Failure, Task
 from maxkernel.types.messages import (
     CompileReply,
     CompileRequest,
-    DeviceReply,
-    DeviceRequest,
-    FailureReply,
     MeasureReply,
     MeasureRequest,
     Reply,
@@ -50,14 +49,14 @@ class Calibrated(msgspec.Struct, frozen=True):
 
 def target_here(executor: Executor) -> Target:
     """The target that this machine's TPU is. Raises EnvironmentFault where there is none."""
-    reply = executor.submit(DeviceRequest()).result()
-    if not isinstance(reply, DeviceReply):
-        raise _fault("no TPU can be measured", reply)
+    found = find_tpu(executor)
+    if isinstance(found, Failure):
+        raise _fault("no TPU can be measured", found)
     for target in TARGETS.values():
-        if target.device_kind == reply.kind:
+        if target.device_kind == found.kind:
             return target
     raise EnvironmentFault(
-        f"this machine has a {reply.kind}, which maxkernel does not know",
+        f"this machine has a {found.kind}, which maxkernel does not know",
         f"known: {', '.join(target.device_kind for target in TARGETS.values())}",
     )
 
@@ -149,7 +148,6 @@ def _content(target: Target, compiler: str, rows: Sequence[Row], found: Fit) -> 
     )
 
 
-def _fault(what: str, reply: Reply) -> EnvironmentFault:
-    if isinstance(reply, FailureReply):
-        return EnvironmentFault(f"{what}: {reply.failure.message}", reply.failure.advice)
-    return EnvironmentFault(f"{what}: the worker answered {type(reply).__name__}")
+def _fault(what: str, reply: Reply | Failure) -> EnvironmentFault:
+    failure = reply if isinstance(reply, Failure) else failure_of(reply, "time")
+    return EnvironmentFault(f"{what}: {failure.message}", failure.advice)

@@ -15,15 +15,17 @@ from maxkernel.cli import measured, tables
 from maxkernel.cli.commands import candidate_of, print_json
 from maxkernel.cli.flags import Flags
 from maxkernel.errors import EXIT_ACCEPTED, EXIT_REFUSED, TaskError, UsageError
-from maxkernel.judge import Measurement, Prepared, measure
+from maxkernel.judge import Measurement, Prepared, fastest_rate, measure
 from maxkernel.report.profile_html import ProfilePage, render_profile
 from maxkernel.schedule import ProfileView, profile_view, roof
 from maxkernel.schedule.words import percent, size_words, time_words
-from maxkernel.targets import get_target, peak_rate
+from maxkernel.targets import get_target
 from maxkernel.types import Artifact, Failure, ProgramTime
 
 BASELINE = "xla"
 """Stands for XLA's compilation of the reference where a kernel is asked for."""
+
+_BASELINE_NAME = "XLA's program"
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -125,22 +127,22 @@ def _subject(session: Session, prepared: Prepared, name: str, tunables: list[str
     if name == BASELINE:
         return _baseline(prepared)
     candidate = candidate_of(name, tunables)
-    evaluation = session.judge.evaluate(prepared, candidate)
-    captured = session.judge.capture(prepared, candidate)[0] if evaluation.accepted else None
+    captured, _ = session.judge.capture(prepared, candidate)
+    evaluation = session.judge.evaluate(prepared, candidate, captured=captured)
     return Subject(
         Path(name).name,
         read_kernel(Path(name)),
         evaluation.program,
         evaluation.schedule_problem,
         evaluation.failure,
-        captured.tpu if isinstance(captured, Artifact) else b"",
+        captured.tpu if evaluation.accepted and isinstance(captured, Artifact) else b"",
     )
 
 
 def _baseline(prepared: Prepared) -> Subject:
     program, problem = prepared.baseline_program, prepared.schedule_problem
     exported = prepared.info.reference_tpu
-    return Subject("XLA's program", "", program, problem, exported=exported)
+    return Subject(_BASELINE_NAME, "", program, problem, exported=exported)
 
 
 def _simulated(subjects: list[Subject]) -> dict[str, float]:
@@ -179,10 +181,10 @@ def no_profile(subject: Subject, as_json: bool) -> int:
 
 def _page(prepared: Prepared, subjects: list[Subject], views: list[ProfileView]) -> ProfilePage:
     shown = [(subject.name, subject.program) for subject in subjects if subject.program]
-    if all(name != "XLA's program" for name, _ in shown) and prepared.baseline_program:
-        shown.append(("XLA's program", prepared.baseline_program))
+    if all(name != _BASELINE_NAME for name, _ in shown) and prepared.baseline_program:
+        shown.append((_BASELINE_NAME, prepared.baseline_program))
     info, target = prepared.info, prepared.target
-    rate = max((peak_rate(target, spec.dtype) for spec in info.inputs), default=target.bf16_flops)
+    rate = fastest_rate(info, target)
     return ProfilePage(
         task=prepared.task.name,
         target=target.name,

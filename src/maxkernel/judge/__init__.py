@@ -1,6 +1,7 @@
 """The judge: the only place where a verdict is made."""
 
 from maxkernel.judge.bound import Roofline as Roofline
+from maxkernel.judge.bound import fastest_rate as fastest_rate
 from maxkernel.judge.cache import STAGE_VERSIONS as STAGE_VERSIONS
 from maxkernel.judge.cache import Cache as Cache
 from maxkernel.judge.cache import stage_key as stage_key

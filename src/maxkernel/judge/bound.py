@@ -42,11 +42,15 @@ class Roofline(msgspec.Struct, frozen=True):
         return "compute" if self.compute > self.memory else "memory"
 
 
+def fastest_rate(info: TaskInfo, target: Target) -> float:
+    """The MXU's peak operations per second on the fastest dtype among a task's inputs."""
+    return max((peak_rate(target, spec.dtype) for spec in info.inputs), default=target.bf16_flops)
+
+
 def roofline(info: TaskInfo, target: Target) -> Roofline:
     """Bounds of a task on a target; the MXU rate is that of the fastest input dtype."""
-    rate = max((peak_rate(target, spec.dtype) for spec in info.inputs), default=target.bf16_flops)
     return Roofline(
-        compute=info.flops / rate,
+        compute=info.flops / fastest_rate(info, target),
         memory=info.io_bytes / target.hbm_bandwidth,
         floor=info.least_bytes / target.hbm_bandwidth,
     )

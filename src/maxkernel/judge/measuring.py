@@ -8,6 +8,7 @@ import msgspec
 
 from maxkernel.executor import Executor
 from maxkernel.judge.bound import Roofline
+from maxkernel.judge.desk import failure_of
 from maxkernel.judge.prepared import Prepared
 from maxkernel.judge.stopwatch import measured, ratio
 from maxkernel.judge.timing import too_fast
@@ -16,10 +17,8 @@ from maxkernel.types.measure import Measured, MeasuredRatio
 from maxkernel.types.messages import (
     DeviceReply,
     DeviceRequest,
-    FailureReply,
     MeasureReply,
     MeasureRequest,
-    Reply,
 )
 
 REPETITIONS = 20
@@ -50,7 +49,7 @@ def measure(
     )
     reply = executor.submit(request).result()
     if not isinstance(reply, MeasureReply):
-        return _failure(reply)
+        return failure_of(reply, "time")
     names = [name for name, _ in programs]
     return measurement(names, reply, prepared.bound, prepared.compiler)
 
@@ -82,10 +81,4 @@ def measurement(
 def find_tpu(executor: Executor) -> DeviceReply | Failure:
     """The TPU of this machine, asked of a worker that can see it."""
     reply = executor.submit(DeviceRequest()).result()
-    return reply if isinstance(reply, DeviceReply) else _failure(reply)
-
-
-def _failure(reply: Reply) -> Failure:
-    if isinstance(reply, FailureReply):
-        return reply.failure
-    return Failure("time", "environment", f"the worker answered with {type(reply).__name__}")
+    return reply if isinstance(reply, DeviceReply) else failure_of(reply, "time")

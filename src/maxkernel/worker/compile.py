@@ -25,6 +25,7 @@ from maxkernel.schedule import ScheduleError, dump_flags, simulate_draws
 from maxkernel.targets import TARGETS, Target
 from maxkernel.types.clock import Calibration, Clock, ProgramTime
 from maxkernel.types.messages import CompileReply, CompileRequest
+from maxkernel.worker.exporting import structs_on
 from maxkernel.worker.failures import Refused, candidate_failure
 from maxkernel.worker.scalars import Data, scalars_of
 
@@ -50,11 +51,7 @@ def compile_program(request: CompileRequest) -> CompileReply:
     started = time.perf_counter()
     try:
         exported = jax.export.deserialize(bytearray(request.program))
-        inputs = [
-            jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)
-            for aval in exported.in_avals
-        ]
-        traced = jax.jit(exported.call).trace(*inputs)
+        traced = jax.jit(exported.call).trace(*structs_on(exported, sharding))
         compiled = traced.lower(lowering_platforms=("tpu",)).compile()
     except Exception as error:
         raise Refused(candidate_failure(error, "compile")) from error

@@ -14,6 +14,7 @@ import jax
 import jax.export
 import jax.numpy as jnp
 from jax._src.mesh import AbstractDevice, AbstractMesh, use_abstract_mesh
+from jax.sharding import SingleDeviceSharding
 
 from maxkernel.targets import Target
 
@@ -31,6 +32,16 @@ def export_program(
     with on_target(target):
         exported = jax.export.export(jax.jit(function), platforms=["tpu"])(*inputs)
         return bytes(exported.serialize())
+
+
+def structs_on(
+    exported: jax.export.Exported, sharding: SingleDeviceSharding
+) -> list[jax.ShapeDtypeStruct]:
+    """The inputs of an exported program as they lie on one device."""
+    return [
+        jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)
+        for aval in exported.in_avals
+    ]
 
 
 @functools.cache

@@ -31,6 +31,7 @@ from maxkernel.types.messages import DeviceReply, DeviceRequest, MeasureReply, M
 from maxkernel.types.task import Task
 from maxkernel.worker.arguments import drawing
 from maxkernel.worker.compile import compiler
+from maxkernel.worker.exporting import structs_on
 from maxkernel.worker.failures import Refused, candidate_failure, first_line, refuse
 from maxkernel.worker.task_module import load
 from maxkernel.worker.traces import Execution, TraceError, executions, find_trace, read_trace
@@ -101,11 +102,7 @@ def compiled_for(device: Any, programs: Sequence[bytes]) -> list[Program]:
     for number, data in enumerate(programs):
         try:
             exported = jax.export.deserialize(bytearray(data))
-            sharding = SingleDeviceSharding(device)
-            structs = [
-                jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)
-                for aval in exported.in_avals
-            ]
+            structs = structs_on(exported, SingleDeviceSharding(device))
             function = _named(exported.call, f"maxkernel_program_{number}")
             run = jax.jit(function).lower(*structs).compile()
         except Exception as error:

@@ -14,11 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.export
 import numpy as np
-from jax._src.interpreters.mlir import module_to_bytecode  # pyright: ignore[reportPrivateUsage]
-from jaxlib import xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs._stablehlo import deserialize_portable_artifact
 from jaxlib.mlir.dialects import func  # pyright: ignore[reportMissingTypeStubs]
@@ -29,7 +26,7 @@ from maxkernel.worker.mosaic.artifact import TARGET, target_of, walk_operations
 from maxkernel.worker.mosaic.errors import refusing
 from maxkernel.worker.mosaic.facts import tensor_bytes
 from maxkernel.worker.mosaic.read import Value, new_context, read_type
-from maxkernel.worker.mosaic.segment import check_host_free
+from maxkernel.worker.mosaic.segment import check_host_free, cpu_program
 from maxkernel.worker.mosaic.work import outer_flops
 
 ELEMENTS_LIMIT = 1 << 18
@@ -267,17 +264,10 @@ def _build(
 class _Compiled:
     def __init__(self, module: ir.Module) -> None:
         self._module = module
-        self._loaded: Any = None
+        self._run: Callable[[Sequence[Array]], list[Array]] | None = None
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        device = jax.devices("cpu")[0]
-        if self._loaded is None:
-            client: Any = device.client
-            self._loaded = client.compile_and_load(
-                module_to_bytecode(self._module),
-                xla_client.DeviceList((device,)),
-                xla_client.CompileOptions(),
-            )
-        with refusing("computing the scalars of the program"), jax.enable_x64(True):
-            buffers = [jax.device_put(np.ascontiguousarray(a), device) for a in arrays]
-            return [np.asarray(b) for b in self._loaded.execute(buffers)]
+        if self._run is None:
+            self._run = cpu_program(self._module)
+        with refusing("computing the scalars of the program"):
+            return self._run(arrays)

@@ -179,8 +179,7 @@ def _scope(
     def load(term: int) -> Code:
         use = program.input(term)
         text = ordered(shapes.arrays[use.index], flat(use.dims), program[term].axes)
-        kind = {"float": "float32", "int": "int32"}.get(program[term].kind)
-        return Code(text if kind in (None, use.dtype) else f"{text}.astype(jnp.{kind})")
+        return as_computed(program, term, text)
 
     def iota(over: Dim) -> Code:
         if over not in groups:
@@ -188,6 +187,26 @@ def _scope(
         shape = ", ".join(shapes.dim(g) if g == over else "1" for g in groups)
         return Code(f"jax.lax.broadcasted_iota(jnp.int32, ({shape},), {groups.index(over)})")
 
+    return whole_scope(program, groups, load, iota, shapes, names, module)
+
+
+def as_computed(program: Program, term: int, text: str) -> Code:
+    """An input, written `text`, in the dtype that programs compute in."""
+    kind = {"float": "float32", "int": "int32"}.get(program[term].kind)
+    plain = kind in (None, program.input(term).dtype)
+    return Code(text if plain else f"{text}.astype(jnp.{kind})")
+
+
+def whole_scope(
+    program: Program,
+    groups: tuple[Dim, ...],
+    load: Callable[[int], Code],
+    iota: Callable[[Dim], Code],
+    shapes: Shapes,
+    names: Names,
+    module: Module,
+) -> GlueScope:
+    """A scope of code around kernels, on whole arrays whose dimensions are `groups`."""
     return GlueScope(
         program=program,
         rows=frozenset(),

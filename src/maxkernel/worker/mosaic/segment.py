@@ -59,20 +59,23 @@ class Segment:
 
     def _xla(self, module: ir.Module) -> Callable[[Sequence[Array]], Sequence[Array]]:
         check_host_free(module, self.operations())
-        device = jax.devices("cpu")[0]
-        lifted = lift(module, self)
-        client: Any = device.client
-        devices = xla_client.DeviceList((device,))
-        loaded = client.compile_and_load(
-            module_to_bytecode(lifted), devices, xla_client.CompileOptions()
-        )
+        return cpu_program(lift(module, self))
 
-        def run(arrays: Sequence[Array]) -> Sequence[Array]:
-            with jax.enable_x64(True):
-                buffers = [jax.device_put(np.ascontiguousarray(a), device) for a in arrays]
-            return [np.asarray(b) for b in loaded.execute(buffers)]
 
-        return run
+def cpu_program(module: ir.Module) -> Callable[[Sequence[Array]], list[Array]]:
+    """A module's `main`, compiled by XLA for the CPU. It keeps 64-bit values."""
+    device = jax.devices("cpu")[0]
+    client: Any = device.client
+    loaded = client.compile_and_load(
+        module_to_bytecode(module), xla_client.DeviceList((device,)), xla_client.CompileOptions()
+    )
+
+    def run(arrays: Sequence[Array]) -> list[Array]:
+        with jax.enable_x64(True):
+            buffers = [jax.device_put(np.ascontiguousarray(a), device) for a in arrays]
+        return [np.asarray(b) for b in loaded.execute(buffers)]
+
+    return run
 
 
 def check_host_free(module: ir.Module, operations: Sequence[ir.Operation]) -> None:

@@ -80,22 +80,15 @@ class Attention:
 
 def match(program: Program) -> Attention:
     """The program as attention; raises Unsupported with the reason."""
-    dots = [t for t in program.live() if program[t].op == "dot"]
-    if len(dots) != 2 or len(program.outputs) != 1:
-        raise Unsupported("it is not two matrix products with one result")
-    first, second = dots
-    if first not in program.reach([second]):
-        raise Unsupported("its products do not follow one another")
+    first, second, weights, values = two_products(program)
     output = program.outputs[0]
-    left, right = program[second].args
-    weights, values = (left, right) if first in program.reach([left]) else (right, left)
     softmax = read_softmax(program, weights, output.term, second)
     if second not in (output.term, *program[output.term].args):
         raise Unsupported("something follows the second product")
     pair = read_products(program, first, second, weights, values, softmax.keys)
     score, seen, hidden = unmask(program, softmax.scores)
     conditions = [*seen, *(_negated(program, c) for c in hidden)]
-    score, product, scale = _factor(program, score, first)
+    score, product, scale = constant_factor(program, score, first)
     mask = read_mask(program, conditions, pair.rows, pair.cols)
     extras = _extras(program, [score, *mask.rest], product, (pair.heads, pair.rows, pair.cols))
     return Attention(
@@ -103,6 +96,21 @@ def match(program: Program) -> Attention:
         scale * pair.scale, mask, extras, _sink(program, softmax.sink, pair.heads), output,
         pair.result, pair.precision,
     )  # fmt: skip
+
+
+def two_products(program: Program) -> tuple[int, int, int, int]:
+    """(first product, second product, weights, values): the second multiplies values by weights
+    that come from the first. Raises Unsupported for programs of another form.
+    """
+    dots = [t for t in program.live() if program[t].op == "dot"]
+    if len(dots) != 2 or len(program.outputs) != 1:
+        raise Unsupported("it is not two matrix products with one result")
+    first, second = dots
+    if first not in program.reach([second]):
+        raise Unsupported("its products do not follow one another")
+    left, right = program[second].args
+    weights, values = (left, right) if first in program.reach([left]) else (right, left)
+    return first, second, weights, values
 
 
 @dataclass(frozen=True)
@@ -187,7 +195,7 @@ def _peel(program: Program, term: int) -> tuple[int, float]:
     return term, 1.0
 
 
-def _factor(program: Program, score: int, dot: int) -> tuple[int, int, float]:
+def constant_factor(program: Program, score: int, dot: int) -> tuple[int, int, float]:
     """(score, product, scale): a constant that every use of the product carries is its scale."""
     region = program.reach([score], stop=lambda t: t == dot)
     users = [t for t in region if t != dot and dot in program[t].args]

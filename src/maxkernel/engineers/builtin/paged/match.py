@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from maxkernel.engineers.builtin.attention.match import constant_factor
 from maxkernel.engineers.builtin.attention.sides import pair_up, present
 from maxkernel.engineers.builtin.attention.softmax import divided, read_softmax, unmask
 from maxkernel.engineers.builtin.axes import Axis, Dim, Unsupported
@@ -122,7 +123,7 @@ def _decode(info: TaskInfo, program: Program, frame: Frame, gathers: dict[int, G
     lengths = program.input(length)
     if flat(lengths.dims) != heads[:outer]:
         raise Unsupported("the lengths are not one per sequence")
-    score, product, scale = _factor(program, score, first)
+    score, product, scale = constant_factor(program, score, first)
     _check_score(program, score, product)
     pool = info.inputs[key_pool.use.index].shape
     kv_heads = pool[key_pool.head] if key_pool.head is not None else 1
@@ -275,17 +276,6 @@ def _renamed(axes: Dim, names: dict[Dim, Dim]) -> Dim:
         found += names[run]
         axes = axes[len(run) :]
     return found
-
-
-def _factor(program: Program, score: int, dot: int) -> tuple[int, int, float]:
-    """(score, product, scale): a constant that every use of the product carries is its scale."""
-    region = program.reach([score], stop=lambda t: t == dot)
-    users = [t for t in region if t != dot and dot in program[t].args]
-    if len(users) == 1 and program[users[0]].op == "mul":
-        value = program.literal(program[users[0]].args[1])
-        if value is not None:
-            return score, users[0], float(value)
-    return score, dot, 1.0
 
 
 def _check_score(program: Program, score: int, product: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from maxkernel.engineers.builtin.attention.emit import ordered
 from maxkernel.engineers.builtin.axes import Axis, Dim, Unsupported
 from maxkernel.engineers.builtin.expr import Code
-from maxkernel.engineers.builtin.glue import GlueScope
+from maxkernel.engineers.builtin.glue import as_computed, whole_scope
 from maxkernel.engineers.builtin.module import Module, Shapes
 from maxkernel.engineers.builtin.scans.match import Scan
 from maxkernel.engineers.builtin.text import Names, call
@@ -50,8 +50,7 @@ def log_decays(
         text = ordered(use, arrays[use.index], wanted, shapes)
         if len(wanted) < len(groups):
             text = f"{text}.reshape({shape(axes)})"
-        kind = {"float": "float32", "int": "int32"}.get(program[term].kind)
-        return Code(text if kind in (None, use.dtype) else f"{text}.astype(jnp.{kind})")
+        return as_computed(program, term, text)
 
     def iota(over: Dim) -> Code:
         if over not in groups:
@@ -59,18 +58,7 @@ def log_decays(
         text = f"jax.lax.broadcasted_iota(jnp.int32, ({shape(frozenset(over))}), "
         return Code(f"{text}{groups.index(over)})")
 
-    scope = GlueScope(
-        program=program,
-        rows=frozenset(),
-        cols=(),
-        load=load,
-        iota=iota,
-        size=lambda over: Code(shapes.dim(over)),
-        names=names,
-        helpers=module.helpers,
-        constants=module.constants,
-        groups=groups,
-    )
+    scope = whole_scope(program, groups, load, iota, shapes, names, module)
     for term in program.reach([step]):
         if program[term].op == "input" and load(term).text.isidentifier():
             scope.known[term] = load(term)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from maxkernel.engineers.builtin.attention.masks import read_mask
-from maxkernel.engineers.builtin.attention.match import Pair, read_products
+from maxkernel.engineers.builtin.attention.match import Pair, read_products, two_products
 from maxkernel.engineers.builtin.attention.sides import Side
 from maxkernel.engineers.builtin.axes import Axis, Dim, Unsupported
 from maxkernel.engineers.builtin.build import Builder
@@ -74,18 +74,11 @@ class Scan:
 
 def match(program: Program) -> Scan:
     """The program as linear attention; raises Unsupported with the reason."""
-    dots = [t for t in program.live() if program[t].op == "dot"]
-    if len(dots) != 2 or len(program.outputs) != 1:
-        raise Unsupported("it is not two matrix products with one result")
-    first, second = dots
-    if first not in program.reach([second]):
-        raise Unsupported("its products do not follow one another")
+    first, second, weights, values = two_products(program)
     output = program.outputs[0]
     outer = read_product(program, output.term)
     if outer.factors != (second,) or outer.seen:
         raise Unsupported("something follows the second product")
-    left, right = program[second].args
-    weights, values = (left, right) if first in program.reach([left]) else (right, left)
     inner = read_product(program, weights)
     if inner.factors.count(first) != 1:
         raise Unsupported("scores are no product of queries and keys")
