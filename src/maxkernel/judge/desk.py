@@ -5,10 +5,10 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-from maxkernel.errors import EnvironmentFault
+from maxkernel.errors import EnvironmentFault, MaxkernelError, TaskError, TaskTimeout
 from maxkernel.executor import Executor
 from maxkernel.judge.cache import Cache
-from maxkernel.types import Failure, Stage
+from maxkernel.types import Failure, Stage, Task
 from maxkernel.types.messages import (
     CaptureReply,
     CheckReply,
@@ -102,3 +102,12 @@ def failure_of(reply: Reply, stage: Stage) -> Failure:
     if isinstance(reply, FailureReply):
         return reply.failure
     return Failure(stage=stage, kind="crash", message=f"the worker answered {type(reply).__name__}")
+
+
+def task_error(task: Task, failure: Failure, what: str = "") -> MaxkernelError:
+    """What is raised when a task cannot be judged, in the words of a worker's failure."""
+    text = f"{task.origin or task.name}: {what}{failure.message}"
+    if failure.kind == "environment":
+        return EnvironmentFault(text, failure.advice)
+    kind = TaskTimeout if failure.kind == "timeout" else TaskError
+    return kind(text, failure.advice or failure.detail)

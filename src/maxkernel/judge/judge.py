@@ -14,20 +14,19 @@ from collections.abc import Callable
 import msgspec
 
 from maxkernel.config import Settings
-from maxkernel.errors import EnvironmentFault, MaxkernelError, TaskError, TaskTimeout
 from maxkernel.executor import Executor
 from maxkernel.judge import requests
 from maxkernel.judge.bound import roofline
 from maxkernel.judge.cache import Cache, stage_key
 from maxkernel.judge.calibration import calibration_in_force, clock_version
 from maxkernel.judge.confirm import CONFIRMATIONS, confirmation, spot_blocks
-from maxkernel.judge.desk import Desk, Pending
+from maxkernel.judge.desk import Desk, Pending, task_error
 from maxkernel.judge.inputs import Inputs, Rota, repeated, secret_seed
 from maxkernel.judge.numerics import numerics_failure
 from maxkernel.judge.prepared import Prepared
 from maxkernel.judge.rules import check_rules, check_share
 from maxkernel.judge.source import read_source
-from maxkernel.judge.timing import doubt_of, time_of, too_fast
+from maxkernel.judge.timing import time_of, too_fast, verdict_of
 from maxkernel.targets import Target
 from maxkernel.types import (
     Artifact,
@@ -100,10 +99,10 @@ class Judge:
         linting = self._lint(task, info)
         compiled = self._compile(task, info.reference_tpu, compile_seconds).result()
         if isinstance(compiled, Failure):
-            raise _task_error(task, compiled, f"XLA cannot compile it for {self.target.name}: ")
+            raise task_error(task, compiled, f"XLA cannot compile it for {self.target.name}: ")
         linted = linting.result()
         if isinstance(linted, Failure):
-            raise _task_error(task, linted)
+            raise task_error(task, linted)
         bound = roofline(info, self.target)
         return Prepared(
             task=task,
@@ -195,22 +194,7 @@ class Judge:
 
     def verdict(self, prepared: Prepared, evaluation: Evaluation) -> Verdict:
         """The candidate against XLA. Times of different provenance are never compared."""
-        baseline, mine = prepared.baseline, evaluation.time
-        comparable = (
-            evaluation.accepted and mine is not None and mine.provenance == baseline.provenance
-        )
-        speedup = baseline.seconds / mine.seconds if comparable and mine else None
-        error = max(baseline.expected_error or 0.0, (mine.expected_error or 0.0) if mine else 0.0)
-        doubt = doubt_of(prepared.baseline_program) or doubt_of(evaluation.program)
-        claims = baseline.provenance != "bound" and not doubt
-        return Verdict(
-            evaluation=evaluation,
-            baseline=baseline,
-            bound=prepared.bound.time,
-            speedup=speedup,
-            faster=claims and speedup is not None and speedup > 1.0 + error,
-            doubt=doubt,
-        )
+        return verdict_of(prepared, evaluation)
 
     def _compile_and_check(
         self,
@@ -264,7 +248,7 @@ class Judge:
         request = TraceRequest(task, self.target.name, limit)
         reply = self._desk.ask(request, TraceReply, "trace", key).result()
         if isinstance(reply, Failure):
-            raise _task_error(task, reply)
+            raise task_error(task, reply)
         return reply.info
 
     def _lint(self, task: Task, info: TaskInfo) -> Pending[LintReply]:
@@ -310,11 +294,3 @@ def _spent(evaluation: Evaluation, stage: str, started: float, cached: bool) -> 
     elapsed = evaluation.elapsed | {stage: time.perf_counter() - started}
     names = (*evaluation.cached, stage) if cached else evaluation.cached
     return msgspec.structs.replace(evaluation, elapsed=elapsed, cached=names)
-
-
-def _task_error(task: Task, failure: Failure, what: str = "") -> MaxkernelError:
-    text = f"{task.origin or task.name}: {what}{failure.message}"
-    if failure.kind == "environment":
-        return EnvironmentFault(text, failure.advice)
-    kind = TaskTimeout if failure.kind == "timeout" else TaskError
-    return kind(text, failure.advice or failure.detail)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from maxkernel.judge.bound import Roofline
+from maxkernel.judge.prepared import Prepared
 from maxkernel.schedule import expected_error, unsure
-from maxkernel.types import Failure, ProgramTime, Time
+from maxkernel.types import Evaluation, Failure, ProgramTime, Time, Verdict
 from maxkernel.types.messages import CompileReply
 
 FLOOR_SLACK = 0.02
@@ -45,4 +46,22 @@ def too_fast(mine: Time, bound: Roofline, program: ProgramTime | None = None) ->
             f"{bound.floor * 1e6:.1f} us that moving the task's inputs and outputs takes"
         ),
         advice="the program skips work, or the clock is wrong; report it with the run file",
+    )
+
+
+def verdict_of(prepared: Prepared, evaluation: Evaluation) -> Verdict:
+    """A candidate against XLA. Times of different provenance are never compared."""
+    baseline, mine = prepared.baseline, evaluation.time
+    comparable = evaluation.accepted and mine is not None and mine.provenance == baseline.provenance
+    speedup = baseline.seconds / mine.seconds if comparable and mine else None
+    error = max(baseline.expected_error or 0.0, (mine.expected_error or 0.0) if mine else 0.0)
+    doubt = doubt_of(prepared.baseline_program) or doubt_of(evaluation.program)
+    claims = baseline.provenance != "bound" and not doubt
+    return Verdict(
+        evaluation=evaluation,
+        baseline=baseline,
+        bound=prepared.bound.time,
+        speedup=speedup,
+        faster=claims and speedup is not None and speedup > 1.0 + error,
+        doubt=doubt,
     )
