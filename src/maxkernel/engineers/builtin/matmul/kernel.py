@@ -210,7 +210,8 @@ def _sizes(c: Call) -> list[str]:
         f"m = {dim(matmul.lhs.rows)}",
         f"n = {dim(matmul.rhs.rows)}",
         f"k = {dim(matmul.contract)}",
-        "chunk_rows = min(chunk_rows, block_m, pl.cdiv(m, 32) * 32)",
+        "# Two chunks of a block at least: one program for every number of rows.",
+        "chunk_rows = min(chunk_rows, block_m // 2, pl.cdiv(m, 64) * 32)",
         "block_m = min(block_m, pl.cdiv(m, chunk_rows) * chunk_rows)",
         "block_n = divisor(n, block_n)" if c.layout.divides else "block_n = min(block_n, n)",
     ]
