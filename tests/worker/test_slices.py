@@ -111,3 +111,21 @@ def test_a_task_that_fails_is_a_note() -> None:
     broken = task_of(TASK.replace("def inputs", "def outputs"))
     data = scalars_of(exported, broken, (1,))
     assert data.draws == {} and "inputs" in data.notes[0]
+
+
+LARGE = """
+import jax
+
+def reference(labels):
+    return labels
+
+def inputs(key):
+    logits = jax.random.normal(key, (1 << 16, 1 << 16))
+    return jax.numpy.argsort(logits)[:4, 0]
+"""
+
+
+def test_integers_that_take_too_much_memory_to_draw_are_a_note() -> None:
+    exported = jax.export.export(jax.jit(lambda labels: labels), platforms=["tpu"])(SIZES)
+    data = scalars_of(exported, task_of(LARGE), (1,))
+    assert data.draws == {} and "takes" in data.notes[0] and "GiB" in data.notes[0]

@@ -61,12 +61,17 @@ def abstract_arguments(module: TaskModule, maker: Maker, name: str) -> Arguments
 
 
 def drawing(
-    module: TaskModule, maker: Maker, name: str, only: Sequence[int] | None = None
+    module: TaskModule,
+    maker: Maker,
+    name: str,
+    only: Sequence[int] | None = None,
+    limit: int | None = None,
 ) -> Callable[[int], Arguments]:
     """A function from a seed to arguments; compiled as one program where the maker allows it.
 
     `only`: positions of the arrays that are wanted; the others are not drawn then. A maker that
-    needs concrete values, or draws on the host, is run as it is for each seed.
+    needs concrete values, or draws on the host, is run as it is for each seed. `limit`: bytes that
+    the compiled program may take while it draws; raises Refused (kind `memory`) beyond them.
     """
     traced = _drawable(module, maker, name)
     if traced is None:
@@ -80,7 +85,17 @@ def drawing(
             compiled = jax.jit(arrays).lower(key_of(0)).compile(_drawing_options())
     except Exception:
         return lambda seed: _some(concrete_arguments(module, maker, name, seed), only)
+    held = _drawing_bytes(compiled)
+    if limit is not None and held > limit:
+        text = f"drawing {name} takes {held / 2**30:.1f} GiB"
+        refuse("trace", "memory", f"{module.task.name}: {text}", "draw large inputs piece by piece")
     return lambda seed: Arguments(tuple(compiled(key_of(seed))), traced.statics)
+
+
+def _drawing_bytes(compiled: Any) -> int:
+    """Bytes of memory that a compiled program takes for its results and on the way to them."""
+    analysis = compiled.memory_analysis()
+    return int(analysis.temp_size_in_bytes + analysis.output_size_in_bytes) if analysis else 0
 
 
 def draws_apart(module: TaskModule, maker: Maker, name: str) -> bool:

@@ -27,6 +27,8 @@ from maxkernel.worker.task_module import load
 
 BYTES_LIMIT = 2 << 30
 """Inputs that are drawn for the sake of the clock."""
+PEAK_LIMIT = 8 << 30
+"""Memory in which they are drawn: two thirds of what a worker has by default."""
 
 Array = np.ndarray[Any, Any]
 
@@ -104,7 +106,7 @@ def drawn(task: Task, seed: int, wanted: tuple[int, ...]) -> dict[int, Array]:
     if key in _kept:
         return _kept[key]
     module = load(task)
-    arrays = drawing(module, module.full, "inputs", wanted)(seed).arrays
+    arrays = drawing(module, module.full, "inputs", wanted, PEAK_LIMIT)(seed).arrays
     found = {index: np.asarray(array) for index, array in zip(wanted, arrays, strict=True)}
     if sum(array.nbytes for array in found.values()) <= 64 << 20:
         while len(_kept) >= 16:

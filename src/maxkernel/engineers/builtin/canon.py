@@ -19,6 +19,7 @@ from maxkernel.engineers.builtin.layouts import (
     lay_out,
     reduced_dims,
 )
+from maxkernel.engineers.builtin.relative import COMPARISONS, relative_bound
 from maxkernel.engineers.builtin.terms import Dot, Output, Program, Term
 from maxkernel.types import TaskInfo
 
@@ -54,6 +55,7 @@ class _Lowering:
             dtypes=tuple(spec.dtype for spec in info.inputs),
         )
         self.build = Builder(self.program)
+        self.check = _check_extents(layouts, info)
         self.terms: list[int] = []
 
     def run(self) -> Program:
@@ -144,6 +146,8 @@ class _Lowering:
             return self.build.apply("where", (args[0], args[2], args[1]))
         if op == "round" and not _nearest_even(params):
             raise Unsupported("rounding half away from zero")
+        if op in COMPARISONS:
+            args = relative_bound(self.build, args, self.check)
         attrs = {"y": params["y"]} if op == "integer_pow" else {}
         return self.build.apply(_RENAME.get(op, op), args, **attrs)
 
@@ -186,6 +190,9 @@ class _Lowering:
             dtype=self.dtype(node.outputs[0]),
             precision=_precision(node.params.get("precision")),
         )
+        for made, read in (*dot.lhs_batch, *dot.lhs_free, *dot.rhs_free):
+            if len(made) == len(read) == 1 and read[0] in self.check:
+                self.check[made[0]] = self.check[read[0]]
         axes = frozenset[Axis](a for d in out for a in d)
         return self.build.term(Term("dot", args, axes, kind_of_dtype(dot.dtype), (("dot", dot),)))
 
@@ -197,6 +204,20 @@ class _Lowering:
         axes = frozenset[Axis](a for d in dims for a in d)
         kind = kind_of_dtype(self.dtype(node.outputs[0]))
         return self.build.term(Term("conv", args, axes, kind, (("conv", conv),)))
+
+
+def _check_extents(layouts: Layouts, info: TaskInfo) -> dict[Axis, int]:
+    """Extents at check size of the axes that are whole dimensions of inputs."""
+    shapes = {
+        v: spec.shape for v, spec in zip(layouts.graph.inputs, info.check_inputs, strict=False)
+    }
+    found: dict[Axis, int] = {}
+    for instance in layouts.instances:
+        for dim, size in zip(instance.dims, shapes.get(instance.value, ()), strict=False):
+            axes = layouts.table.resolve(dim)
+            if len(axes) == 1:
+                found[axes[0]] = size
+    return found
 
 
 def _nearest_even(params: dict[str, Any]) -> bool:

@@ -56,7 +56,7 @@ def rank(matmul: MatmulProgram, target: Target, strategy: Strategy) -> list[Bloc
     found: list[Blocks] = []
     ks = KS if strategy == "accumulate" else (depth,)
     for m, n, k, gather in product(MS, NS[strategy], ks, gathers(matmul, strategy)):
-        if strategy in ("rows", "pipelined", "running"):
+        if strategy in ("rows", "pipelined", "running") and not ragged(matmul, strategy):
             n = divisor(matmul.sizes[2], n)
         held = footprint(matmul, strategy, m, n, k, itemsize(gather))
         if held <= VMEM_SHARE * target.vmem_bytes and k <= depth:
@@ -96,6 +96,17 @@ def divisor(size: int, limit: int) -> int:
             if size % block == 0:
                 return block
     return size
+
+
+def ragged(matmul: MatmulProgram, strategy: Strategy) -> bool:
+    """Whether the last block of columns reaches beyond the row and is masked.
+
+    So it is where no block that divides the columns serves: they are no multiple of a register's
+    128 lanes, or only blocks narrower than the matrix unit divide them.
+    """
+    columns, widest = matmul.sizes[2], max(NS["running"])
+    narrow = columns > widest and divisor(columns, widest) < 256
+    return strategy == "running" and (columns % 128 != 0 or narrow)
 
 
 def footprint(

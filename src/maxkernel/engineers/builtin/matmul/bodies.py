@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from maxkernel.engineers.builtin import chunks
-from maxkernel.engineers.builtin.expr import Code
+from maxkernel.engineers.builtin.expr import Code, Scope
 from maxkernel.engineers.builtin.matmul.arguments import Argument
 from maxkernel.engineers.builtin.matmul.match import MatmulProgram
 from maxkernel.engineers.builtin.matmul.parts import epilogue_scope, product_code
@@ -139,19 +139,24 @@ def running(
     args: tuple[Argument, ...],
     results: list[str],
     module: Module,
+    ragged: bool,
 ) -> tuple[str, list[str]]:
-    """Statistics of rows gather while the columns pass; (source, names of their scratch)."""
+    """Statistics of rows gather while the columns pass; (source, names of their scratch).
+
+    `ragged`: the last block of columns reaches beyond the row, and is masked there.
+    """
     refs = _refs(args, results)
-    names = Names([*refs, *_TAKEN, "lanes", "start", "j"])
+    names = Names([*refs, *_TAKEN, "lanes", "start", "j", "inside"])
     program, space = matmul.program, matmul.space
     before, inner, product = product_code(matmul, args, names, module)
     tile = epilogue_scope(matmul, "tile", args, names, module)
     tile.known[matmul.term] = Code(names.new("product"))
     found = statistics(program, matmul.region.terms, space.cols)
     single_sweep(found)
-    gathered = Accumulators.of(program, space.cols, found, names)
+    gathered = Accumulators.of(program, space.cols, found, names, ragged)
     moving = frozenset(space.rows)
     before += chunks.hoisted(tile, [a for s in found for a in program[s.term].args], moving)
+    before += _inside(tile) if ragged else []
     inner += [f"{tile.known[matmul.term].text} = {product}"]
     inner += gathered.update(tile, 1, "block_n")
     last = epilogue_scope(matmul, "tile", args, names, module)
@@ -179,6 +184,13 @@ def running(
         *chunks.loop(rest, height, 8)[1:],
     ]
     return "\n".join(lines), scratch
+
+
+def _inside(scope: Scope) -> list[str]:
+    """Statements that mark a block's columns up to the row's end."""
+    indices = [code.text for t, code in scope.known.items() if scope.program[t].op == "iota"]
+    column = "jax.lax.broadcasted_iota(jnp.int32, (1, block_n), 1) + column_0"
+    return [f"inside = {indices[0] if indices else column} < n"]
 
 
 def _column_0(axis: int) -> list[str]:

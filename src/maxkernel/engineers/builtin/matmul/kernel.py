@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from maxkernel.engineers.builtin.matmul.arguments import Argument, Where
 from maxkernel.engineers.builtin.matmul.match import MatmulProgram
@@ -56,8 +56,8 @@ class Layout:
     blocks: dict[Where, tuple[tuple[str, str], tuple[str, str]]]
     grid: tuple[str, ...]
     parallel: tuple[bool, ...]
-    divides: bool
-    """Blocks of columns divide them."""
+    block_n: str
+    """Statement that fits `block_n` to the columns: `_DIVIDES`, `_CUT` or `_RAGGED`."""
     results: Where
     """Whose blocks the results have."""
     setup: tuple[str, ...] = ()
@@ -76,12 +76,23 @@ _LHS = (("block_m", "i"), ("k", "0"))
 _RHS = (("block_n", _COLUMN), ("k", "0"))
 _TILE = (("block_m", "i"), ("block_n", _COLUMN))
 _STEPS = "steps = pl.cdiv(n, block_n)"
+_DIVIDES = "block_n = divisor(n, block_n)"
+_CUT = "block_n = min(block_n, n)"
+_RAGGED = "block_n = min(block_n, pl.cdiv(n, 128) * 128)  # the last block may reach beyond n"
+_RUNNING = Layout(
+    blocks={"lhs": _LHS, "rhs": _RHS, "tile": _TILE},
+    grid=("pl.cdiv(m, block_m)", "steps"),
+    parallel=(True, False),
+    block_n=_DIVIDES,
+    results="tile",
+    setup=(_STEPS, "lanes = 128 if block_n % 128 == 0 else 1"),
+)
 LAYOUTS: dict[str, Layout] = {
     "depth": Layout(
         blocks={"lhs": _LHS, "rhs": _RHS, "tile": _TILE},
         grid=("pl.cdiv(m, block_m)", "steps"),
         parallel=(True, True),
-        divides=False,
+        block_n=_CUT,
         results="tile",
         setup=("chunk_cols = divisor(block_n, CHUNK_COLS)", _STEPS),
     ),
@@ -93,23 +104,17 @@ LAYOUTS: dict[str, Layout] = {
         },
         grid=("pl.cdiv(m, block_m)", "pl.cdiv(n, block_n)", "k // block_k"),
         parallel=(True, True, False),
-        divides=False,
+        block_n=_CUT,
         results="tile",
         setup=("block_k = divisor(k, block_k)",),
     ),
-    "running": Layout(
-        blocks={"lhs": _LHS, "rhs": _RHS, "tile": _TILE},
-        grid=("pl.cdiv(m, block_m)", "steps"),
-        parallel=(True, False),
-        divides=True,
-        results="tile",
-        setup=(_STEPS, "lanes = 128 if block_n % 128 == 0 else 1"),
-    ),
+    "running": _RUNNING,
+    "ragged": replace(_RUNNING, block_n=_RAGGED, setup=(_STEPS, "lanes = 128")),
     "rows": Layout(
         blocks={"lhs": _LHS, "rhs": _RHS, "tile": _TILE, "wide": (("block_m", "i"), ("n", "0"))},
         grid=("pl.cdiv(m, block_m)", "steps"),
         parallel=(True, False),
-        divides=True,
+        block_n=_DIVIDES,
         results="wide",
         setup=(_STEPS,),
     ),
@@ -122,7 +127,7 @@ LAYOUTS: dict[str, Layout] = {
         },
         grid=("blocks + 1", "steps"),
         parallel=(False, False),
-        divides=True,
+        block_n=_DIVIDES,
         results="wide",
         setup=(
             _STEPS,
@@ -213,7 +218,7 @@ def _sizes(c: Call) -> list[str]:
         "# Two chunks of a block at least: one program for every number of rows.",
         "chunk_rows = min(chunk_rows, block_m // 2, pl.cdiv(m, 64) * 32)",
         "block_m = min(block_m, pl.cdiv(m, chunk_rows) * chunk_rows)",
-        "block_n = divisor(n, block_n)" if c.layout.divides else "block_n = min(block_n, n)",
+        c.layout.block_n,
     ]
 
 

@@ -6,7 +6,7 @@ from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.glue import finish
 from maxkernel.engineers.builtin.matmul import bodies
 from maxkernel.engineers.builtin.matmul.arguments import arguments
-from maxkernel.engineers.builtin.matmul.blocks import Strategy, rank, tunables
+from maxkernel.engineers.builtin.matmul.blocks import Strategy, ragged, rank, tunables
 from maxkernel.engineers.builtin.matmul.kernel import (
     DIVISOR,
     LAYOUTS,
@@ -109,7 +109,7 @@ def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> s
     results = ["out"] if single else [f"out_{i}" for i in range(len(matmul.results))]
     module = Module("Matrix product with fused epilogue.", _STORIES[strategy], space)
     roots = [r.term for r in matmul.results]
-    bound, scratch = ["chunk_rows=chunk_rows"], list[str]()
+    bound, scratch, layout = ["chunk_rows=chunk_rows"], list[str](), LAYOUTS[strategy]
     if strategy in ("rows", "pipelined"):
         cut = cut_of(matmul)
         tile = program.reach([cut], stop=lambda t: t == matmul.term)
@@ -126,7 +126,9 @@ def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> s
             module.helpers.add(SLICE_HEIGHT)
     elif strategy == "running":
         args = arguments(matmul, arrays, matmul.epilogue)
-        text, kept = bodies.running(matmul, args, results, module)
+        open_ended = ragged(matmul, strategy)
+        text, kept = bodies.running(matmul, args, results, module, open_ended)
+        layout = LAYOUTS["ragged" if open_ended else strategy]
         bound += ["block_n=block_n", "n=n"]
         scratch += ["pltpu.VMEM((block_m, lanes), jnp.float32)" for _ in kept]
     else:
@@ -140,7 +142,8 @@ def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> s
         else:
             bound.append("chunk_cols=chunk_cols")
             module.constants["CHUNK_COLS"] = ("512", "of a block: enough for the matrix unit")
-    module.helpers.add(DIVISOR)
+    if layout is not LAYOUTS["ragged"]:
+        module.helpers.add(DIVISOR)
     if strategy != "accumulate":
         module.helpers.add(SERPENTINE)
     limit = int(target.vmem_bytes * 0.94) >> 20
@@ -160,7 +163,7 @@ def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> s
         arguments=parameter_names,
         args=args,
         results=results,
-        layout=LAYOUTS[strategy],
+        layout=layout,
         tunables=space,
         bound=bound,
         scratch=scratch,
