@@ -31,9 +31,36 @@ def cut(info: TaskInfo, given: Sequence[int], wanted: Sequence[int] | None = Non
             *(f"value_{i}" for i in range(len(values))),
         ),
         inputs=(*info.inputs, *specs),
+        check_inputs=(),
         outputs=tuple(ArraySpec(graph.values[v].shape, graph.values[v].dtype) for v in outputs),
         graph=replace(graph, inputs=(*graph.inputs, *given), outputs=outputs, nodes=nodes),
     )
+
+
+def without_repeats(info: TaskInfo) -> TaskInfo:
+    """The task with equal operations on equal operands done once."""
+    graph = info.graph
+    first: dict[object, tuple[int, ...]] = {}
+    same: dict[int, int] = {}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        inputs = tuple(same.get(v, v) for v in node.inputs)
+        read = tuple(_identity(graph, v) for v in inputs)
+        types = tuple((graph.values[v].shape, graph.values[v].dtype) for v in node.outputs)
+        key = (node.op, read, types, repr(sorted(node.params.items())))
+        if key in first and not node.bodies:
+            same.update(zip(node.outputs, first[key], strict=True))
+        else:
+            first[key] = node.outputs
+            nodes.append(replace(node, inputs=inputs))
+    outputs = tuple(same.get(v, v) for v in graph.outputs)
+    return replace(info, graph=replace(graph, nodes=tuple(nodes), outputs=outputs))
+
+
+def _identity(graph: Graph, value: int) -> object:
+    """What tells values apart: scalar constants by what they are."""
+    known = graph.values[value]
+    return value if known.literal is None else (repr(known.literal), known.dtype)
 
 
 def producers(graph: Graph) -> dict[int, Node]:

@@ -107,8 +107,26 @@ def slice_of(w: Writer, node: Node) -> Code:
     limits = [int(i) for i in node.params["limit_indices"]]
     strides = [int(i) for i in node.params.get("strides") or [1] * len(shape)]
     parts: list[str] = []
-    for n, start, limit, stride in zip(shape, starts, limits, strides, strict=True):
-        end = "" if limit == n else str(limit - n) if limit > n // 2 else str(limit)
-        step = f":{stride}" if stride != 1 else ""
-        parts.append(f"{start or ''}:{end}{step}")
+    for axis, stride in enumerate(strides):
+        ends = [_bound(w, source, axis, place) for place in (starts[axis], limits[axis])]
+        gap = " " if any("." in end for end in ends) else ""
+        spaced = f"{ends[0]}{gap if ends[0] else ''}:{gap if ends[1] else ''}{ends[1]}"
+        parts.append(f"{spaced}:{stride}" if stride != 1 else spaced)
     return Code(f"{w.full(source).at(100)}[{', '.join(parts)}]")
+
+
+def _bound(w: Writer, source: int, axis: int, place: int) -> str:
+    """Where a slice begins or ends: by the size of a part, where an input tells it."""
+    size = w.graph.values[source].shape[axis]
+    if place in (0, size):
+        return ""
+    for node in w.graph.nodes:
+        if node.op == "slice" and node.inputs[0] == source:
+            start, limit = (int(node.params[f"{s}_indices"][axis]) for s in ("start", "limit"))
+            text = w.sizes.text(w.sizes.dims[node.outputs[0]][axis])
+            if not text.isdecimal() and (start, limit) == (0, place):
+                return text
+            if not text.isdecimal() and (start, limit) == (place, size):
+                return f"-{text}" if text.count(" ") == 0 else f"-({text})"
+    named = not w.sizes.text(w.sizes.dims[source][axis]).isdecimal()
+    return str(place - size) if named and place > size // 2 else str(place)

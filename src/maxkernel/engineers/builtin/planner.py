@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from maxkernel.engineers.builtin import regions
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.canon import canonicalise
 from maxkernel.engineers.builtin.families import FAMILIES, GRAPH_FAMILIES
+from maxkernel.engineers.builtin.loops import without_loops
 from maxkernel.engineers.roles import NoAnswer
 from maxkernel.targets import Target
 from maxkernel.types import Outcome, Plan, TaskInfo
@@ -28,14 +30,15 @@ class BuiltinPlanner:
 def _consider(info: TaskInfo, target: Target) -> tuple[list[Plan], list[str]]:
     plans: list[Plan] = []
     reasons: list[str] = []
+    flat = without_loops(info)
     try:
-        program = canonicalise(info)
+        program = canonicalise(flat)
     except Unsupported as why:
         reasons.append(str(why))
     else:
         for family in FAMILIES:
             try:
-                plans += family.plans(info, program, target)
+                plans += family.plans(flat, program, target)
             except Unsupported as why:
                 reasons.append(f"not {family.name}: {why}")
     for family in GRAPH_FAMILIES:
@@ -43,6 +46,11 @@ def _consider(info: TaskInfo, target: Target) -> tuple[list[Plan], list[str]]:
             plans += family.plans(info, target)
         except Unsupported as why:
             reasons.append(f"not {family.name}: {why}")
+    if not plans:
+        try:
+            plans += regions.plans(flat, target)
+        except Unsupported as why:
+            reasons.append(f"not in parts: {why}")
     return sorted(plans, key=lambda plan: plan.expected_seconds or 0.0), reasons
 
 

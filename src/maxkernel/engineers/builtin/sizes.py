@@ -23,12 +23,15 @@ class Sizes:
         self.dims: dict[int, Dims] = {}
         self._arrays = dict(zip(graph.inputs, arrays, strict=True))
         self._constants = {value: name for name, value in constants.items()}
+        self._cut: list[tuple[int, int]] = []
         for value in graph.inputs:
             self._of(value)
         for node in graph.nodes:
             of = [self._of(v) for v in node.inputs]
             for value, dims in zip(node.outputs, self._results(node, of), strict=True):
                 self.dims[value] = dims
+        pieces = [self.table.resolve(self.dims[value][axis]) for value, axis in self._cut]
+        self._kept_size = {p[0] for p in pieces if len(p) == 1 and self._whole(p) is None}
 
     def integer(self, value: int) -> str:
         """A whole number of the program: by name where it is an argument of the call."""
@@ -54,11 +57,20 @@ class Sizes:
         return None
 
     def _part(self, axis: Axis) -> str:
-        """The innermost part of a split dimension follows from the whole; others are constant."""
+        """The innermost part of a split dimension follows from the whole; others are constant.
+
+        It is the other way round where slices cut the innermost part: their bounds are numbers.
+        """
+        splits = [self.table.resolve(d) for v in self._arrays for d in self.dims[v]]
+        splits = [parts for parts in splits if len(parts) == 2]
+        heads = {parts[0] for parts in splits if parts[1] in self._kept_size}
+        for parts in splits:
+            if axis == parts[0] and parts[1] in self._kept_size:
+                return f"{self._whole(parts)} // {self.table.size(parts[1])}"
         for value in self._arrays:
             for other in self.dims[value]:
                 parts = self.table.resolve(other)
-                if len(parts) > 1 and parts[-1] == axis:
+                if len(parts) > 1 and parts[-1] == axis and not heads.intersection(parts):
                     outer = self.table.extent(parts[:-1])
                     return f"{self._whole(parts)} // {outer}"
         return self.integer(self.table.size(axis))
@@ -93,7 +105,7 @@ class Sizes:
         if node.op == "transpose":
             return [tuple(of[0][int(i)] for i in node.params["permutation"])]
         if node.op == "dot_general":
-            return [_dot(node, of)]
+            return [self._dot(node, of)]
         if node.op.startswith("ragged_dot"):
             self.table.unify(of[1][0], of[2][0])
             return [(of[0][0], of[1][2])]
@@ -106,7 +118,26 @@ class Sizes:
             return [self._gathered(node, of, shape)]
         if node.op in ("cumsum", "cumprod", "cummax"):
             return [of[0]]
+        if node.op in ("slice", "split", "pad", "rev"):
+            self._cut += [
+                (node.inputs[0], i) for i, n in enumerate(shape) if not self._fills(of[0][i], n)
+            ]
+            return [self._kept(of[0], v) for v in node.outputs]
+        if node.op == "concatenate":
+            along = int(node.params["dimension"])
+            apart = [(*dims[:along], (), *dims[along + 1 :]) for dims in of]
+            whole = self._together(apart, shape)
+            return [(*whole[:along], self.table.fresh(shape[along]), *whole[along + 1 :])]
         return [self._fresh(v) for v in node.outputs]
+
+    def _kept(self, dims: Dims, out: int) -> Dims:
+        """Dimensions of an array cut or padded to others: those of the same size stay."""
+        shape = self.graph.values[out].shape
+        same = zip(shape, dims, strict=True)
+        return tuple(d if self._fills(d, n) else self.table.fresh(n) for n, d in same)
+
+    def _fills(self, dim: Dim, size: int) -> bool:
+        return self.table.extent(dim) == size
 
     def _together(self, of: list[Dims], shape: Sequence[int]) -> Dims:
         full: list[Dim] = [() for _ in shape]
@@ -142,9 +173,10 @@ class Sizes:
             assert self.table.extent(found[-1]) == n
         return tuple(found)
 
-
-def _dot(node: Node, of: list[Dims]) -> Dims:
-    (left, right), (left_batch, right_batch) = node.params["dimension_numbers"]
-    free = [d for i, d in enumerate(of[0]) if i not in (*left, *left_batch)]
-    free += [d for i, d in enumerate(of[1]) if i not in (*right, *right_batch)]
-    return (*(of[0][int(i)] for i in left_batch), *free)
+    def _dot(self, node: Node, of: list[Dims]) -> Dims:
+        (left, right), (left_batch, right_batch) = node.params["dimension_numbers"]
+        for i, j in (*zip(left, right, strict=True), *zip(left_batch, right_batch, strict=True)):
+            self.table.unify(of[0][int(i)], of[1][int(j)])
+        free = [d for i, d in enumerate(of[0]) if i not in (*left, *left_batch)]
+        free += [d for i, d in enumerate(of[1]) if i not in (*right, *right_batch)]
+        return (*(of[0][int(i)] for i in left_batch), *free)

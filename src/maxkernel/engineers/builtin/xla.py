@@ -30,6 +30,11 @@ _NAMES = {
     "reshape": "reshaped",
     "select_n": "chosen",
     "logistic": "gate",
+    "concatenate": "joined",
+    "slice": "part",
+    "cos": "cosine",
+    "sin": "sine",
+    "transpose": "turned",
 }
 _REDUCE = {"reduce_sum": "jnp.sum", "reduce_max": "jnp.max", "reduce_min": "jnp.min"}
 _LAX = frozenset({"shift_left", "shift_right_logical", "shift_right_arithmetic"})
@@ -105,14 +110,29 @@ class Writer:
         code = self.code(value)
         if value not in self.thin:
             return code
-        shape = self._shape(self.sizes.dims[value])
+        dims, added = self.sizes.dims[value], self._leading(value)
         self.thin.discard(value)
         if value not in self.known:
             code = Code(self.named(value, code))
+        shape = self._shape(dims)
+        if added:
+            inner = ", ".join(self.sizes.text(d) for d in dims[:added])
+            shape = f"({inner}, *{code.text}.shape)"
         name = self.names.new("whole")
         self.lines.append(f"{name} = jnp.broadcast_to({code.text}, {shape})")
         self.known[value] = name
         return Code(name)
+
+    def _leading(self, value: int) -> int:
+        """How many dimensions a broadcast puts before the others, where it leaves those alone."""
+        node = self.made[value]
+        before, shape = self.graph.values[node.inputs[0]].shape, self.graph.values[value].shape
+        if node.op != "broadcast_in_dim" or node.inputs[0] in self.thin or not before:
+            return 0
+        added = len(shape) - len(before)
+        places = [int(i) for i in node.params["broadcast_dimensions"]]
+        last = places == list(range(added, len(shape)))
+        return added if last and shape[added:] == before else 0
 
     def _shape(self, dims: Sequence[Dim]) -> str:
         inner = ", ".join(self.sizes.text(d) for d in dims)

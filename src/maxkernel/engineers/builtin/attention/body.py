@@ -219,7 +219,10 @@ def _start(plan: Plan) -> list[str]:
     ]
 
 
-_STORE = "out_ref[0, rows] = (o[:, :width] / o[:, width : width + 1]).astype(out_ref.dtype)"
+_STORE = (
+    "        out = o[:, :width] / o[:, width : width + 1]",
+    "        out_ref[0, rows] = out.astype(out_ref.dtype)",
+)
 
 
 def _sweep(a: Attention) -> list[str]:
@@ -259,7 +262,7 @@ def _sweep(a: Attention) -> list[str]:
         "        rows = slice(r, r + strip)",
         "        s, values = score(rows, first, r + strip, masked=True)",
         "        _, o = update(top[rows], acc[rows], s, values)",
-        f"        {_STORE}",
+        *_STORE,
     ]
 
 
@@ -272,5 +275,5 @@ def _band(a: Attention) -> list[str]:
         "        rows = slice(r, r + strip)",
         "        start = jnp.maximum(first + r + strip - size, 0)",
         "        _, o = update(top, acc, *score(rows, start, size, masked=True))",
-        f"        {_STORE}",
+        *_STORE,
     ]

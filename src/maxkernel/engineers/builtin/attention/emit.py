@@ -74,8 +74,8 @@ def _kernel(
         "    unit = ROWS * strips",
         "    block = min(block, pl.cdiv(length, unit) * unit)",
         "    queries = flatten(q_heads, block)",
-        f"    keys = flatten({k}, block)",
-        f"    values = flatten({v}, block)",
+        call("flatten", [k, "block"], 4, "keys = "),
+        call("flatten", [v, "block"], 4, "values = "),
         "    heads, rows, width = queries.shape",
         "    value_width = values.shape[2]",
         "    lanes = pl.cdiv(value_width + 1, 128) * 128",
@@ -239,28 +239,21 @@ def restored(program: Program, q: Side, result: tuple[Dim, Dim, Dim], output: Ou
         order = [lies.index(d) if d else free.pop(0) for d in dims]
     if order != list(range(len(lies))):
         text += f".transpose({', '.join(map(str, order))})"
-    if not same_ones or parts != flat_wanted:
-        sizes = ", ".join(_output_sizes(program, result, output))
-        return [f"out = {text}", f"return out.reshape({sizes})"]
+    lines: list[str] = []
     if len(text) > WIDTH - 11:
         text = text.replace("out[:, :length]", "out")
-        return ["out = out[:, :length]", f"return {text}"]
-    return [f"return {text}"]
+        lines.append("out = out[:, :length]")
+    if not same_ones or parts != flat_wanted:
+        sizes = ", ".join(_output_sizes(result, output, ones))
+        return [*lines, f"out = {text}", f"return out.reshape({sizes})"]
+    return [*lines, f"return {text}"]
 
 
-def _output_sizes(program: Program, result: tuple[Dim, Dim, Dim], output: Output) -> list[str]:
-    """Sizes of the output's dimensions at run time, all but one by name."""
-    _, rows, cols = result
-    sizes: list[str] = []
-    for dim in output.dims:
-        if dim == rows:
-            sizes.append("length")
-        elif dim == cols:
-            sizes.append("value_width")
-        elif dim and dim[-1:] == cols:
-            sizes.append("-1" if "-1" not in sizes else str(program.extent(dim)))
-        elif not dim:
-            sizes.append("1")
-        else:
-            sizes.append(str(program.extent(dim)) if "-1" in sizes else "-1")
-    return sizes
+def _output_sizes(result: tuple[Dim, Dim, Dim], output: Output, ones: int) -> list[str]:
+    """Sizes of the output's dimensions at run time; the largest follows from the others."""
+    heads, rows, cols = result
+    names = {rows: "length", cols: "value_width"}
+    names |= {(axis,): f"q_heads.shape[{ones + i}]" for i, axis in enumerate(heads)}
+    texts = [" * ".join(names[p] for p in _split(d, tuple(names))) or "1" for d in output.dims]
+    widest = max(range(len(texts)), key=lambda i: len(texts[i]))
+    return [*texts[:widest], "-1", *texts[widest + 1 :]]

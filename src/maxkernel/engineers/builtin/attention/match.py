@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from maxkernel.engineers.builtin.attention.masks import Mask, read_mask
 from maxkernel.engineers.builtin.attention.sides import Side, pair_up, present, share, side
-from maxkernel.engineers.builtin.attention.softmax import read_softmax, unmask
+from maxkernel.engineers.builtin.attention.softmax import divided, read_softmax, unmask
 from maxkernel.engineers.builtin.axes import Axis, Dim, Unsupported
 from maxkernel.engineers.builtin.operands import flat
 from maxkernel.engineers.builtin.terms import REDUCTIONS, Dot, Output, Program
@@ -83,7 +83,8 @@ def match(program: Program) -> Attention:
     first, second, weights, values = two_products(program)
     output = program.outputs[0]
     softmax = read_softmax(program, weights, output.term, second)
-    if second not in (output.term, *program[output.term].args):
+    late = divided(program, output.term)
+    if output.term != second and (not late or late[0] != second or divided(program, weights)):
         raise Unsupported("something follows the second product")
     pair = read_products(program, first, second, weights, values, softmax.keys)
     score, seen, hidden = unmask(program, softmax.scores)

@@ -1,0 +1,204 @@
+"""Parts of an operator graph that one kernel may compute: a core of products, and what joins it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from msgspec.structs import replace
+
+from maxkernel.engineers.builtin.costs import itemsize
+from maxkernel.engineers.builtin.layouts import ELEMENTWISE
+from maxkernel.engineers.builtin.regions.flow import LAYOUT, Flow, members
+from maxkernel.types import ArraySpec, Graph, TaskInfo
+
+Kind = Literal["attention", "convolution", "product"]
+_PRODUCTS = ("dot_general", "conv_general_dilated")
+_JOINS = ELEMENTWISE | LAYOUT | {"reduce_sum", "reduce_max", "reduce_min"}
+"""What a kernel may do with its product before it stores a result."""
+ENDS = 6
+"""Most places after a core where a region may end that are tried, the farthest first."""
+
+
+@dataclass(frozen=True)
+class Core:
+    """Products that belong into one kernel: one, or two with a softmax between them."""
+
+    kind: Kind
+    nodes: int
+    """The products and all that lies between them, as bits."""
+    products: tuple[int, ...]
+
+    def flops(self, graph: Graph) -> float:
+        """Arithmetic of its products."""
+        return sum(product_flops(graph, p) for p in self.products)
+
+
+@dataclass(frozen=True)
+class Region:
+    """Part of a graph: `info` is it as a task of its own, on the values `inputs`."""
+
+    core: Core
+    nodes: int
+    """The core and what follows it inside, as bits."""
+    inputs: tuple[int, ...]
+    output: int
+    info: TaskInfo
+
+
+def cores(flow: Flow) -> list[Core]:
+    """Every product of the graph once, those of an attention together."""
+    nodes = flow.graph.nodes
+    products = [i for i, n in enumerate(nodes) if n.op in _PRODUCTS and not flow.fixed[i]]
+    found: list[Core] = []
+    taken = set[int]()
+    for first in products:
+        for second in products:
+            between = flow.below(first) & flow.above[second]
+            if first >= second or taken & {first, second} or not between:
+                continue
+            ops = [nodes[i].op for i in members(between)]
+            plain = [op for op in ops if op in _PRODUCTS] == ["dot_general"] * 2
+            if plain and "reduce_max" in ops and {"exp", "exp2"}.intersection(ops):
+                found.append(Core("attention", between, (first, second)))
+                taken |= {first, second}
+    for i in products:
+        if i not in taken:
+            kind: Kind = "product" if nodes[i].op == "dot_general" else "convolution"
+            found.append(Core(kind, 1 << i, (i,)))
+    return sorted(found, key=lambda core: core.products)
+
+
+def regions(flow: Flow, core: Core, info: TaskInfo) -> Iterator[Region]:
+    """Regions around a core, the largest first."""
+    wide = _following(flow, core)
+    last = core.products[-1]
+    ends = [
+        value
+        for i in members(wide)
+        if flow.above[i] >> last & 1
+        for value in flow.graph.nodes[i].outputs
+    ]
+    if core.kind != "attention":
+        ends = [v for v in ends if v in flow.graph.outputs or _computes(flow, v)]
+    tried = 0
+    for end in reversed(ends):
+        needed = wide & flow.above[flow.maker[end]]
+        if tried == ENDS or not _alone(flow, needed, end):
+            continue
+        tried += 1
+        yield _region(flow, core, needed, end, info)
+
+
+def _computes(flow: Flow, value: int) -> bool:
+    return flow.graph.nodes[flow.maker[value]].op not in LAYOUT
+
+
+def _following(flow: Flow, core: Core) -> int:
+    """The core and all after it that may join: no more products, and no detour around it."""
+    graph, wide = flow.graph, core.nodes
+    after = flow.below(core.products[0])
+    for i in members(after & ~core.nodes):
+        node = graph.nodes[i]
+        detour = any(flow.needs(v, after) and not wide >> flow.maker[v] & 1 for v in node.inputs)
+        if node.op in _JOINS and not detour:
+            wide |= 1 << i
+    return wide
+
+
+def _alone(flow: Flow, nodes: int, end: int) -> bool:
+    """Whether `end` is the only value that leaves a set of nodes."""
+    for i in members(nodes):
+        for value in flow.graph.nodes[i].outputs:
+            leaves = value in flow.graph.outputs
+            leaves |= any(not nodes >> user & 1 for user in flow.users.get(value, ()))
+            if leaves and value != end:
+                return False
+    return True
+
+
+def _region(flow: Flow, core: Core, nodes: int, end: int, info: TaskInfo) -> Region:
+    graph = flow.graph
+    inside = nodes | _free_before(flow, nodes)
+    made = {v for i in members(inside) for v in graph.nodes[i].outputs}
+    read = (v for i in members(inside) for v in graph.nodes[i].inputs)
+    given = [v for v in read if v not in made and (v in flow.maker or v in graph.inputs)]
+    named = _named(flow, core, inside, given, info)
+    inputs = tuple(named)
+    values = [graph.values[v] for v in (*inputs, end)]
+    specs = [ArraySpec(value.shape, value.dtype) for value in values]
+    part = replace(
+        graph,
+        inputs=inputs,
+        outputs=(end,),
+        nodes=tuple(graph.nodes[i] for i in members(inside)),
+    )
+    alone = replace(
+        info,
+        input_names=tuple(named.values()),
+        inputs=tuple(specs[:-1]),
+        check_inputs=(),
+        outputs=(specs[-1],),
+        statics={},
+        graph=part,
+    )
+    return Region(core, nodes, inputs, end, alone)
+
+
+def _free_before(flow: Flow, nodes: int) -> int:
+    """What comes before a set of nodes and costs nothing inside: layouts, conversions to wider
+    types, and all that follows from no input."""
+    graph, found = flow.graph, 0
+    for i in range(len(graph.nodes) - 1, -1, -1):
+        node = graph.nodes[i]
+        inside = nodes | found
+        read = any(inside >> user & 1 for v in node.outputs for user in flow.users.get(v, ()))
+        if inside >> i & 1 or not read:
+            continue
+        if flow.fixed[i] or node.op in LAYOUT or _widens(graph, i):
+            found |= 1 << i
+    return found
+
+
+def _widens(graph: Graph, i: int) -> bool:
+    node = graph.nodes[i]
+    if node.op != "convert_element_type":
+        return False
+    sizes = [itemsize(graph.values[v].dtype) for v in (node.inputs[0], node.outputs[0])]
+    return sizes[0] <= sizes[1]
+
+
+def _named(
+    flow: Flow, core: Core, inside: int, inputs: Sequence[int], info: TaskInfo
+) -> dict[int, str]:
+    """A region's inputs with names, operands of products first: the task's own names where it has
+    them, else by the operand's part."""
+    own = dict(zip(flow.graph.inputs, info.input_names, strict=False))
+    hints = ("q", "k", "v") if core.kind == "attention" else ("x", "w")
+    first = 1 << core.products[0]
+    operands = [v for p in core.products for v in flow.graph.nodes[p].inputs]
+    operands = [v for v in operands if not flow.needs(v, first)]
+    found: dict[int, str] = {}
+    for hint, operand in zip(hints, operands, strict=False):
+        reached = flow.above[flow.maker[operand]] & inside if operand in flow.maker else 0
+        sources = {operand, *(v for i in members(reached) for v in flow.graph.nodes[i].inputs)}
+        for value in inputs:
+            if value in sources:
+                found.setdefault(value, own.get(value, hint))
+    for value in inputs:
+        found.setdefault(value, own.get(value, "extra"))
+    return found
+
+
+def product_flops(graph: Graph, node: int) -> float:
+    """Arithmetic operations of one product: two per element of the result and of the contraction
+    (for a convolution, the elements of a filter)."""
+    n = graph.nodes[node]
+    result = math.prod(graph.values[n.outputs[0]].shape)
+    right = graph.values[n.inputs[1]].shape
+    if n.op == "dot_general":
+        contracted = n.params["dimension_numbers"][0][1]
+        return 2.0 * result * math.prod(right[int(i)] for i in contracted)
+    return 2.0 * result * math.prod(right) / max(right[0], 1)

@@ -1,0 +1,196 @@
+"""Which parts of a program become kernels, and the module that joins them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from maxkernel.engineers.builtin.axes import Unsupported
+from maxkernel.engineers.builtin.canon import canonicalise
+from maxkernel.engineers.builtin.cuts import without_repeats
+from maxkernel.engineers.builtin.families import FAMILIES, Family
+from maxkernel.engineers.builtin.module import Module, array_names, parameters, plain
+from maxkernel.engineers.builtin.regions.find import Core, Region, cores, product_flops, regions
+from maxkernel.engineers.builtin.regions.flow import Flow
+from maxkernel.engineers.builtin.regions.join import joined, take_apart
+from maxkernel.engineers.builtin.text import Names, call, doc
+from maxkernel.engineers.builtin.xla import Writer
+from maxkernel.targets import Target, peak_rate
+from maxkernel.types import Plan, TaskInfo, TunableSpace
+
+NAME = "regions"
+_SMALL = 0.02
+"""Share of a program's arithmetic below which a product is not worth a kernel."""
+_XLA_SHARE = 0.9
+"""Of peak that XLA's own products reach, for estimates."""
+_KINDS = {"attention": "attention", "convolution": "convolution", "product": "product"}
+_STORY = "Kernels for {what}; what stands around them is left to XLA."
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A region and the plan of the family that writes its kernel."""
+
+    region: Region
+    family: Family
+    plan: Plan
+
+
+def plans(info: TaskInfo, target: Target) -> list[Plan]:
+    """Sets of regions that become kernels; raises Unsupported where no family knows a part."""
+    info = without_repeats(info)
+    found = [_plan(info, choices, target) for choices in _sets(info, target)]
+    for plan in found:
+        implement(info, plan, target)
+    return found
+
+
+def implement(info: TaskInfo, plan: Plan, target: Target) -> str:
+    """Source for one of these plans."""
+    info = without_repeats(info)
+    for choices in _sets(info, target):
+        if _strategy(choices) == plan.strategy:
+            return _module(info, choices, target)
+    raise Unsupported(f"no strategy is called {plan.strategy!r}")
+
+
+def _sets(info: TaskInfo, target: Target) -> list[list[Choice]]:
+    """The sets of choices that are offered, each in the order of its regions."""
+    flow = Flow(info.graph)
+    found = cores(flow)
+    total = sum(core.flops(info.graph) for core in found)
+    large = [core for core in found if core.flops(info.graph) >= _SMALL * total]
+    reasons: list[str] = []
+    best = {core: _choose(flow, core, info, target, reasons) for core in large}
+    known = sorted((c for c in large if best[c]), key=lambda c: -c.flops(info.graph))
+    if not known:
+        raise Unsupported(reasons[0] if reasons else "it holds no large product")
+    rich = [core for core in known if core.kind != "product" or _reduces(best[core][0])]
+    sets: list[list[Choice]] = []
+    rich = rich or known[:1]
+    for main in best[rich[0]]:
+        sets.append(_apart([main, *(best[core][0] for core in rich[1:])]))
+    return sets
+
+
+def _apart(choices: Sequence[Choice]) -> list[Choice]:
+    """Those that share no operation with one before them, in the order of the program."""
+    kept: list[Choice] = []
+    for choice in choices:
+        if not any(choice.region.nodes & other.region.nodes for other in kept):
+            kept.append(choice)
+    return sorted(kept, key=lambda c: c.region.core.products)
+
+
+def _reduces(choice: Choice) -> bool:
+    ops = {node.op for node in choice.region.info.graph.nodes}
+    return any(op.startswith("reduce_") for op in ops)
+
+
+def _choose(
+    flow: Flow, core: Core, info: TaskInfo, target: Target, reasons: list[str]
+) -> list[Choice]:
+    """Plans for the largest region around a core that a family knows, the fastest first."""
+    for region in regions(flow, core, info):
+        found: list[Choice] = []
+        try:
+            program = canonicalise(region.info)
+        except Unsupported as why:
+            reasons.append(f"the {core.kind}: {why}")
+            continue
+        for family in FAMILIES:
+            try:
+                made = family.plans(region.info, program, target)
+            except Unsupported as why:
+                reasons.append(f"the {core.kind}, as {family.name}: {why}")
+                continue
+            found += [Choice(region, family, plan) for plan in made]
+        if found:
+            return sorted(found, key=lambda c: c.plan.expected_seconds or 0.0)
+    return []
+
+
+def _strategy(choices: Sequence[Choice]) -> str:
+    parts = [f"{c.plan.family}: {c.plan.strategy}" for c in choices]
+    several = [f"{parts.count(p)} x {p}" if parts.count(p) > 1 else p for p in dict.fromkeys(parts)]
+    return f"{'; '.join(several)}; the rest left to XLA"
+
+
+def _plan(info: TaskInfo, choices: Sequence[Choice], target: Target) -> Plan:
+    inside = {p for c in choices for p in c.region.core.products}
+    flow = Flow(info.graph)
+    rest = sum(
+        product_flops(info.graph, p)
+        for core in cores(flow)
+        for p in core.products
+        if p not in inside
+    )
+    rate = peak_rate(target, "bfloat16") * _XLA_SHARE
+    seconds = sum(c.plan.expected_seconds or 0.0 for c in choices) + rest / rate
+    reason = " ".join(f"{c.plan.family}: {c.plan.reason.rstrip('.')}." for c in choices)
+    return Plan(NAME, _strategy(choices), reason, {}, seconds)
+
+
+def _module(info: TaskInfo, choices: Sequence[Choice], target: Target) -> str:
+    """The functions of all regions, and the one that calls them."""
+    names = Names()
+    functions = [names.new(_KINDS[c.region.core.kind]) for c in choices]
+    parts = [
+        take_apart(
+            c.family.implement(c.region.info, canonicalise(c.region.info), c.plan, target), f
+        )
+        for c, f in zip(choices, functions, strict=True)
+    ]
+    tunables: TunableSpace = {}
+    passed: list[dict[str, str]] = []
+    for part in parts:
+        own = {name: _fresh(name, tunables) for name in part.tunables}
+        tunables.update({own[name]: space for name, space in part.tunables.items()})
+        passed.append(own)
+    what = " and ".join(dict.fromkeys(_KINDS[c.region.core.kind] for c in choices))
+    module = Module(
+        f"{what.capitalize()} in kernels of their own.", _STORY.format(what=what), tunables
+    )
+    joined(parts, module)
+    taken = [*functions, *tunables, *module.constants, *(n for p in parts for n in p.functions)]
+    module.functions.append(_kernel(info, choices, functions, passed, tunables, Names(taken)))
+    return module.render()
+
+
+def _fresh(name: str, taken: TunableSpace) -> str:
+    if name not in taken:
+        return name
+    return next(f"{name}_{i}" for i in range(2, 100) if f"{name}_{i}" not in taken)
+
+
+def _kernel(
+    info: TaskInfo,
+    choices: Sequence[Choice],
+    functions: Sequence[str],
+    passed: Sequence[dict[str, str]],
+    tunables: TunableSpace,
+    names: Names,
+) -> str:
+    arguments = parameters(info, names)
+    arrays = array_names(info, arguments)
+    constants = {arguments[i]: value for i, value in info.statics.items()}
+    writer = Writer(info.graph, arrays, names, constants)
+    defaults = [f"{name}={plain(options[0])}" for name, options in tunables.items()]
+    for choice, function, own in zip(choices, functions, passed, strict=True):
+        given = [writer.value(v) for v in choice.region.inputs]
+        given += [f"{name}={outer}" for name, outer in own.items()]
+        result = names.new("out" if choice.region.output in info.graph.outputs else "result")
+        text = call(function, given, 4, f"{result} = ")
+        writer.lines.append(text.replace("\n    ", "\n")[4:])
+        writer.known[choice.region.output] = result
+    returned = ", ".join(writer.result(v) for v in info.graph.outputs)
+    if writer.lines[-1].startswith(f"{returned} = "):
+        writer.lines[-1] = writer.lines[-1].replace(f"{returned} =", "return", 1)
+    else:
+        writer.lines.append(f"return {returned}")
+    lines = [
+        call("kernel", [*arguments, "*", *defaults], 0, "def ", ":"),
+        doc("What stands around the kernels is left to XLA.", 4),
+        *(f"    {line}" for text in writer.lines for line in text.split("\n")),
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,117 @@
+"""Programs of several parts: kernels for some of them, XLA for the rest, at any size."""
+
+import ast
+
+import jax
+import jax.numpy as jnp
+import pytest
+from emitted_style import assert_clean
+from graphs import task_info
+from kernels import TEAM, assert_equal, draw, sources
+
+from maxkernel.engineers.builtin.cuts import without_repeats
+from maxkernel.engineers.builtin.module import Module
+from maxkernel.engineers.builtin.regions.join import joined, take_apart
+from maxkernel.engineers.roles import NoAnswer
+from maxkernel.targets import get_target
+
+HEADS, WIDTH = 2, 32
+
+
+def rotate(t):
+    half = t.shape[-1] // 2
+    angle = jnp.arange(t.shape[1])[:, None] * 100.0 ** (-jnp.arange(half) / half)
+    cos, sin = jnp.cos(angle)[:, None, :], jnp.sin(angle)[:, None, :]
+    a, b = t[..., :half], t[..., half:]
+    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1).astype(t.dtype)
+
+
+def soft(q, k, v):
+    s = jnp.einsum("bqhd,bkhd->bhqk", q, k, preferred_element_type=jnp.float32)
+    causal = jnp.tril(jnp.ones((q.shape[1], q.shape[1]), bool))
+    p = jax.nn.softmax(jnp.where(causal, s * q.shape[-1] ** -0.5, -jnp.inf), axis=-1)
+    return jnp.einsum("bhqk,bkhd->bqhd", p.astype(v.dtype), v)
+
+
+def projected(x, w_q, w_k, w_v, w_out):
+    """Projections, positions by rotation, attention, and the way back."""
+    q, k, v = ((x @ w).reshape(*x.shape[:2], HEADS, WIDTH) for w in (w_q, w_k, w_v))
+    return soft(rotate(q), rotate(k), v).reshape(*x.shape[:2], HEADS * WIDTH) @ w_out
+
+
+def specs(batch, length, features):
+    weights = [((features, HEADS * WIDTH), "float32")] * 3
+    back = ((HEADS * WIDTH, features), "float32")
+    return (((batch, length, features), "float32"), *weights, back)
+
+
+def scaled(inputs):
+    x, *weights = inputs
+    return (x, *(w / w.shape[0] ** 0.5 for w in weights))
+
+
+def test_attention_between_projections_at_several_sizes():
+    (source,) = sources(projected, *specs(2, 64, 48))
+    assert "left to XLA" in source
+    assert_clean(source)
+    for size in ((2, 64, 48), (1, 40, 48), (3, 96, 80)):
+        assert_equal(projected, source, scaled(draw(specs(*size), seed=1)))
+
+
+def test_a_second_product_whose_rows_are_reduced():
+    def reference(x, w1, b1, w2, b2):
+        h = jax.nn.sigmoid(x @ w1.T + b1)
+        return jax.nn.logsumexp(h @ w2.T + b2, axis=1)
+
+    def shapes(m):
+        kinds = (m, 128), (256, 128), (256,), (384, 256), (384,)
+        return tuple((s, "float32") for s in kinds)
+
+    found = sources(reference, *shapes(96))
+    assert any("running statistics" in s or "whole rows" in s for s in found)
+    for source in found:
+        assert_clean(source)
+        assert_equal(reference, source, draw(shapes(70), seed=2))
+
+
+def test_two_attentions_keep_their_own_constants():
+    def reference(q, k, v, k_2, v_2):
+        return jnp.tanh(soft(soft(q, k, v) * 2.0, k_2, v_2))
+
+    shape = ((1, 64, HEADS, WIDTH), "float32")
+    (source,) = sources(reference, *[shape] * 5)
+    names = [n.name for n in ast.parse(source).body if isinstance(n, ast.FunctionDef)]
+    assert len(names) == len(set(names)) and {"attention", "attention_2"} <= set(names)
+    assert "block_2=block_2" in source or "block=block_2" in source
+    assert_equal(reference, source, draw([shape] * 5, seed=3))
+
+
+def test_equal_operations_are_done_once():
+    def reference(q, k, v):
+        return soft(rotate(q), rotate(k), v)
+
+    info = task_info(reference, *[((1, 64, HEADS, WIDTH), "float32")] * 3)
+    ops = [n.op for n in without_repeats(info).graph.nodes]
+    assert [n.op for n in info.graph.nodes].count("cos") == 2
+    assert ops.count("cos") == ops.count("sin") == 1
+
+
+def test_definitions_that_clash_get_names_of_their_own():
+    one = take_apart(
+        "A = 1  # first\n\n\ndef f(x):\n    return x + A\n\n\ndef kernel(x):\n    return f(x)\n",
+        "g",
+    )
+    two = take_apart(
+        "A = 2\n\n\ndef f(x):\n    return x.A + A\n\n\ndef kernel(x):\n    return f(x)\n", "h"
+    )
+    module = Module("", "", {})
+    joined([one, two], module)
+    assert module.constants == {"A": ("1", "first"), "A_2": ("2", "")}
+    assert "return x.A + A_2" in "\n".join(module.functions)
+    assert "def h(x):\n    return f_2(x)" in "\n".join(module.functions)
+
+
+def test_what_has_no_product_says_so():
+    info = task_info(lambda x: jnp.sort(x[:, ::-1], axis=1), ((64, 64), "float32"))
+    with pytest.raises(NoAnswer, match="not in parts: it holds no large product"):
+        TEAM.planner.plan(info, get_target("v6e"), ())
