@@ -83,7 +83,7 @@ def test_two_attentions_keep_their_own_constants():
     names = [n.name for n in ast.parse(source).body if isinstance(n, ast.FunctionDef)]
     assert len(names) == len(set(names)) and {"attention", "attention_2"} <= set(names)
     assert "block_2=block_2" in source or "block=block_2" in source
-    assert_equal(reference, source, draw([shape] * 5, seed=3))
+    assert_equal(reference, source, draw((shape,) * 5, seed=3))
 
 
 def test_equal_operations_are_done_once():

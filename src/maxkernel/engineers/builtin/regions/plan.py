@@ -23,7 +23,8 @@ _SMALL = 0.02
 """Share of a program's arithmetic below which a product is not worth a kernel."""
 _XLA_SHARE = 0.9
 """Of peak that XLA's own products reach, for estimates."""
-_KINDS = {"attention": "attention", "convolution": "convolution", "product": "product"}
+_FAMILY = {"attention": "attention", "convolution": "conv", "product": "matmul"}
+"""Whose reason to refuse a part is worth telling, by the kind of the part."""
 _STORY = "Kernels for {what}; what stands around them is left to XLA."
 
 
@@ -102,7 +103,8 @@ def _choose(
             try:
                 made = family.plans(region.info, program, target)
             except Unsupported as why:
-                reasons.append(f"the {core.kind}, as {family.name}: {why}")
+                if family.name == _FAMILY[core.kind]:
+                    reasons.append(f"the {core.kind}: {why}")
                 continue
             found += [Choice(region, family, plan) for plan in made]
         if found:
@@ -134,7 +136,7 @@ def _plan(info: TaskInfo, choices: Sequence[Choice], target: Target) -> Plan:
 def _module(info: TaskInfo, choices: Sequence[Choice], target: Target) -> str:
     """The functions of all regions, and the one that calls them."""
     names = Names()
-    functions = [names.new(_KINDS[c.region.core.kind]) for c in choices]
+    functions = [names.new(c.region.core.kind) for c in choices]
     parts = [
         take_apart(
             c.family.implement(c.region.info, canonicalise(c.region.info), c.plan, target), f
@@ -147,7 +149,7 @@ def _module(info: TaskInfo, choices: Sequence[Choice], target: Target) -> str:
         own = {name: _fresh(name, tunables) for name in part.tunables}
         tunables.update({own[name]: space for name, space in part.tunables.items()})
         passed.append(own)
-    what = " and ".join(dict.fromkeys(_KINDS[c.region.core.kind] for c in choices))
+    what = " and ".join(dict.fromkeys(c.region.core.kind for c in choices))
     module = Module(
         f"{what.capitalize()} in kernels of their own.", _STORY.format(what=what), tunables
     )
