@@ -86,6 +86,30 @@ def test_two_attentions_keep_their_own_constants():
     assert_equal(reference, source, draw((shape,) * 5, seed=3))
 
 
+def test_rotations_of_two_arrays_share_one_kernel():
+    def reference(q, k, positions):
+        half = q.shape[-1] // 2
+        angle = positions[..., None] * 100.0 ** (-jnp.arange(half) / half)
+        cos, sin = jnp.cos(angle)[:, :, None], jnp.sin(angle)[:, :, None]
+
+        def turn(t):
+            a, b = jnp.split(t.astype(jnp.float32), 2, axis=-1)
+            return jnp.concatenate([a * cos - b * sin, a * sin + cos * b], -1).astype(t.dtype)
+
+        return turn(q), turn(k)
+
+    def shapes(batch, length, width):
+        q, k = ((batch, length, heads, width) for heads in (4, 2))
+        return (q, "bfloat16"), (k, "bfloat16"), ((batch, length), "int32")
+
+    (source,) = sources(reference, *shapes(2, 40, 128))
+    assert source.count("pl.pallas_call") == 1 and source.count("rotation(") == 3
+    assert_clean(source)
+    assert_equal(reference, source, draw(shapes(3, 70, 128), seed=4))
+    (source,) = sources(reference, *shapes(2, 40, 32))
+    assert_equal(reference, source, draw(shapes(1, 9, 32), seed=5), block=8)
+
+
 def test_equal_operations_are_done_once():
     def reference(q, k, v):
         return soft(rotate(q), rotate(k), v)

@@ -12,6 +12,7 @@ from maxkernel.engineers.builtin import (
     matmul,
     paged,
     products,
+    rotary,
     rowwise,
     scans,
 )
@@ -47,7 +48,9 @@ FAMILIES = (
     Family("scans", scans.plans, scans.implement),
     Family("products", products.plans, products.implement),
 )
+ROTARY = GraphFamily("rotary", rotary.plans, rotary.implement)
 GRAPH_FAMILIES = (
     GraphFamily("paged", paged.plans, paged.implement),
     GraphFamily("grouped", grouped.plans, grouped.implement),
+    ROTARY,
 )

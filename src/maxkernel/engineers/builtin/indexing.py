@@ -115,6 +115,19 @@ def slice_of(w: Writer, node: Node) -> Code:
     return Code(f"{w.full(source).at(100)}[{', '.join(parts)}]")
 
 
+def split(w: Writer, node: Node, value: int) -> Code:
+    """One of the parts that an array is cut into."""
+    (source,) = node.inputs
+    axis = int(node.params["axis"])
+    sizes = [w.graph.values[v].shape[axis] for v in node.outputs]
+    place = node.outputs.index(value)
+    ends = [str(n) for n in (sum(sizes[:place]), sum(sizes[: place + 1]))]
+    rank = len(w.graph.values[source].shape)
+    parts = [":"] * rank
+    parts[axis] = f"{'' if not place else ends[0]}:{'' if place == len(sizes) - 1 else ends[1]}"
+    return Code(f"{w.full(source).at(100)}[{', '.join(parts)}]")
+
+
 def _bound(w: Writer, source: int, axis: int, place: int) -> str:
     """Where a slice begins or ends: by the size of a part, where an input tells it."""
     size = w.graph.values[source].shape[axis]

@@ -174,6 +174,8 @@ class Writer:
             return indexing.dot(self, node, value)
         if node.op == "slice":
             return indexing.slice_of(self, node)
+        if node.op == "split":
+            return indexing.split(self, node, value)
         if node.op == "concatenate":
             parts = ", ".join(self.full(v).text for v in node.inputs)
             return Code(f"jnp.concatenate([{parts}], axis={int(node.params['dimension'])})")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from maxkernel.engineers.builtin.costs import itemsize
 from maxkernel.engineers.builtin.layouts import ELEMENTWISE
 from maxkernel.engineers.builtin.regions.flow import LAYOUT, Flow, members
+from maxkernel.engineers.builtin.rotary import rotations
 from maxkernel.types import ArraySpec, Graph, TaskInfo
 
-Kind = Literal["attention", "convolution", "product"]
+Kind = Literal["attention", "convolution", "product", "rotation"]
 _PRODUCTS = ("dot_general", "conv_general_dilated")
 _JOINS = ELEMENTWISE | LAYOUT | {"reduce_sum", "reduce_max", "reduce_min"}
 """What a kernel may do with its product before it stores a result."""
@@ -24,7 +25,8 @@ ENDS = 6
 
 @dataclass(frozen=True)
 class Core:
-    """Products that belong into one kernel: one, or two with a softmax between them."""
+    """Products that belong into one kernel: one, or two with a softmax between them; or a
+    rotation, which has none."""
 
     kind: Kind
     nodes: int
@@ -127,24 +129,41 @@ def _region(flow: Flow, core: Core, nodes: int, end: int, info: TaskInfo) -> Reg
     given = [v for v in read if v not in made and (v in flow.maker or v in graph.inputs)]
     named = _named(flow, core, inside, given, info)
     inputs = tuple(named)
-    values = [graph.values[v] for v in (*inputs, end)]
-    specs = [ArraySpec(value.shape, value.dtype) for value in values]
+    return Region(core, nodes, inputs, end, _alone_as_task(graph, inside, named, end, info))
+
+
+def _alone_as_task(
+    graph: Graph, nodes: int, named: Mapping[int, str], end: int, info: TaskInfo
+) -> TaskInfo:
+    """Some nodes as a task of their own, on the values `named`."""
+    specs = [ArraySpec(graph.values[v].shape, graph.values[v].dtype) for v in (*named, end)]
     part = replace(
         graph,
-        inputs=inputs,
+        inputs=tuple(named),
         outputs=(end,),
-        nodes=tuple(graph.nodes[i] for i in members(inside)),
+        nodes=tuple(graph.nodes[i] for i in members(nodes)),
     )
-    alone = replace(
+    return replace(
         info,
         input_names=tuple(named.values()),
         inputs=tuple(specs[:-1]),
-        check_inputs=(),
         outputs=(specs[-1],),
         statics={},
         graph=part,
     )
-    return Region(core, nodes, inputs, end, alone)
+
+
+def rotation_regions(flow: Flow, info: TaskInfo) -> list[Region]:
+    """A region per rotary position embedding of the graph."""
+    graph = flow.graph
+    found: list[Region] = []
+    for turned in rotations(graph):
+        nodes = sum(1 << flow.maker[node.outputs[0]] for node in turned.nodes)
+        named = {turned.x: "x", turned.cos: "cos", turned.sin: "sin"}
+        part = _alone_as_task(graph, nodes, named, turned.output, info)
+        core = Core("rotation", nodes, ())
+        found.append(Region(core, nodes, tuple(named), turned.output, part))
+    return found
 
 
 def _free_before(flow: Flow, nodes: int) -> int:

@@ -8,11 +8,18 @@ from dataclasses import dataclass
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.canon import canonicalise
 from maxkernel.engineers.builtin.cuts import without_repeats
-from maxkernel.engineers.builtin.families import FAMILIES, Family
+from maxkernel.engineers.builtin.families import FAMILIES, ROTARY, Family, GraphFamily
 from maxkernel.engineers.builtin.module import Module, array_names, parameters, plain
-from maxkernel.engineers.builtin.regions.find import Core, Region, cores, product_flops, regions
+from maxkernel.engineers.builtin.regions.find import (
+    Core,
+    Region,
+    cores,
+    product_flops,
+    regions,
+    rotation_regions,
+)
 from maxkernel.engineers.builtin.regions.flow import Flow
-from maxkernel.engineers.builtin.regions.join import joined, take_apart
+from maxkernel.engineers.builtin.regions.join import Part, joined, take_apart
 from maxkernel.engineers.builtin.text import Names, call, doc
 from maxkernel.engineers.builtin.xla import Writer
 from maxkernel.targets import Target, peak_rate
@@ -33,7 +40,7 @@ class Choice:
     """A region and the plan of the family that writes its kernel."""
 
     region: Region
-    family: Family
+    family: Family | GraphFamily
     plan: Plan
 
 
@@ -65,6 +72,9 @@ def _sets(info: TaskInfo, target: Target) -> list[list[Choice]]:
     best = {core: _choose(flow, core, info, target, reasons) for core in large}
     known = sorted((c for c in large if best[c]), key=lambda c: -c.flops(info.graph))
     if not known:
+        turned = _rotations(flow, info, target, reasons)
+        if turned:
+            return [turned]
         raise Unsupported(reasons[0] if reasons else "it holds no large product")
     rich = [core for core in known if core.kind != "product" or _reduces(best[core][0])]
     sets: list[list[Choice]] = []
@@ -72,6 +82,18 @@ def _sets(info: TaskInfo, target: Target) -> list[list[Choice]]:
     for main in best[rich[0]]:
         sets.append(_apart([main, *(best[core][0] for core in rich[1:])]))
     return sets
+
+
+def _rotations(flow: Flow, info: TaskInfo, target: Target, reasons: list[str]) -> list[Choice]:
+    found: list[Choice] = []
+    for region in rotation_regions(flow, info):
+        try:
+            made = ROTARY.plans(region.info, target)
+        except Unsupported as why:
+            reasons.append(f"the rotation: {why}")
+            continue
+        found += [Choice(region, ROTARY, plan) for plan in made]
+    return found
 
 
 def _apart(choices: Sequence[Choice]) -> list[Choice]:
@@ -136,27 +158,34 @@ def _plan(info: TaskInfo, choices: Sequence[Choice], target: Target) -> Plan:
 def _module(info: TaskInfo, choices: Sequence[Choice], target: Target) -> str:
     """The functions of all regions, and the one that calls them."""
     names = Names()
-    functions = [names.new(c.region.core.kind) for c in choices]
-    parts = [
-        take_apart(
-            c.family.implement(c.region.info, canonicalise(c.region.info), c.plan, target), f
-        )
-        for c, f in zip(choices, functions, strict=True)
-    ]
+    made: dict[str, tuple[str, dict[str, str]]] = {}
     tunables: TunableSpace = {}
-    passed: list[dict[str, str]] = []
-    for part in parts:
-        own = {name: _fresh(name, tunables) for name in part.tunables}
-        tunables.update({own[name]: space for name, space in part.tunables.items()})
-        passed.append(own)
+    parts: list[Part] = []
+    for choice in choices:
+        source = _source(choice, target)
+        if source not in made:
+            function = names.new(choice.region.core.kind)
+            part = take_apart(source, function)
+            own = {name: _fresh(name, tunables) for name in part.tunables}
+            tunables.update({own[name]: space for name, space in part.tunables.items()})
+            parts.append(part)
+            made[source] = function, own
+    calls = [made[_source(choice, target)] for choice in choices]
     what = " and ".join(dict.fromkeys(c.region.core.kind for c in choices))
     module = Module(
         f"{what.capitalize()} in kernels of their own.", _STORY.format(what=what), tunables
     )
     joined(parts, module)
-    taken = [*functions, *tunables, *module.constants, *(n for p in parts for n in p.functions)]
-    module.functions.append(_kernel(info, choices, functions, passed, tunables, Names(taken)))
+    taken = [*tunables, *module.constants, *(n for p in parts for n in p.functions)]
+    module.functions.append(_kernel(info, choices, calls, tunables, Names(taken)))
     return module.render()
+
+
+def _source(choice: Choice, target: Target) -> str:
+    info = choice.region.info
+    if isinstance(choice.family, GraphFamily):
+        return choice.family.implement(info, choice.plan, target)
+    return choice.family.implement(info, canonicalise(info), choice.plan, target)
 
 
 def _fresh(name: str, taken: TunableSpace) -> str:
@@ -168,8 +197,7 @@ def _fresh(name: str, taken: TunableSpace) -> str:
 def _kernel(
     info: TaskInfo,
     choices: Sequence[Choice],
-    functions: Sequence[str],
-    passed: Sequence[dict[str, str]],
+    calls: Sequence[tuple[str, dict[str, str]]],
     tunables: TunableSpace,
     names: Names,
 ) -> str:
@@ -178,7 +206,7 @@ def _kernel(
     constants = {arguments[i]: value for i, value in info.statics.items()}
     writer = Writer(info.graph, arrays, names, constants)
     defaults = [f"{name}={plain(options[0])}" for name, options in tunables.items()]
-    for choice, function, own in zip(choices, functions, passed, strict=True):
+    for choice, (function, own) in zip(choices, calls, strict=True):
         given = [writer.value(v) for v in choice.region.inputs]
         given += [f"{name}={outer}" for name, outer in own.items()]
         result = names.new("out" if choice.region.output in info.graph.outputs else "result")
