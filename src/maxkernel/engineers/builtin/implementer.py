@@ -5,6 +5,7 @@ from __future__ import annotations
 from maxkernel.engineers.builtin import regions
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.canon import canonicalise
+from maxkernel.engineers.builtin.collapse import collapsed
 from maxkernel.engineers.builtin.families import FAMILIES, GRAPH_FAMILIES
 from maxkernel.engineers.builtin.loops import without_loops
 from maxkernel.engineers.roles import NoAnswer
@@ -27,6 +28,9 @@ class BuiltinImplementer:
                     return family.implement(info, plan, target)
             if plan.family == regions.NAME:
                 return regions.implement(flat, plan, target)
+            changed = collapsed(flat) if plan.family == regions.COLLAPSED else None
+            if changed is not None:
+                return regions.implement(changed, plan, target)
         except Unsupported as why:
             raise NoAnswer(f"{plan.family}, {plan.strategy}: {why}") from why
         raise NoAnswer(f"the built-in engineer has no family {plan.family!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from maxkernel.engineers.builtin import regions
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.canon import canonicalise
+from maxkernel.engineers.builtin.collapse import collapsed
 from maxkernel.engineers.builtin.families import FAMILIES, GRAPH_FAMILIES
 from maxkernel.engineers.builtin.loops import without_loops
 from maxkernel.engineers.roles import NoAnswer
@@ -46,12 +47,24 @@ def _consider(info: TaskInfo, target: Target) -> tuple[list[Plan], list[str]]:
             plans += family.plans(info, target)
         except Unsupported as why:
             reasons.append(f"not {family.name}: {why}")
+    plans += _collapsed(flat, target)
     if not plans:
         try:
             plans += regions.plans(flat, target)
         except Unsupported as why:
             reasons.append(f"not in parts: {why}")
     return sorted(plans, key=lambda plan: plan.expected_seconds or 0.0), reasons
+
+
+def _collapsed(info: TaskInfo, target: Target) -> list[Plan]:
+    """Plans for the program with sums over outputs taken into the weights, where it has some."""
+    changed = collapsed(info)
+    if changed is None:
+        return []
+    try:
+        return regions.plans(changed, target, regions.COLLAPSED)
+    except Unsupported:
+        return []
 
 
 def _identity(plan: Plan) -> tuple[str, str, str]:

@@ -59,7 +59,8 @@ class Sizes:
     def _part(self, axis: Axis) -> str:
         """The innermost part of a split dimension follows from the whole; others are constant.
 
-        It is the other way round where slices cut the innermost part: their bounds are numbers.
+        It is the other way round where slices cut the innermost part, for their bounds are
+        numbers, or where it is reduced: runs of columns keep their length.
         """
         splits = [self.table.resolve(d) for v in self._arrays for d in self.dims[v]]
         splits = [parts for parts in splits if len(parts) == 2]
@@ -95,6 +96,7 @@ class Sizes:
             return [self._together(of, shape)] * len(node.outputs)
         if node.op.startswith("reduce_"):
             gone = {int(i) for i in node.params.get("axes", ())}
+            self._cut += [(node.inputs[0], i) for i in gone]
             return [tuple(d for i, d in enumerate(of[0]) if i not in gone)]
         if node.op == "broadcast_in_dim":
             places = [int(i) for i in node.params["broadcast_dimensions"]]

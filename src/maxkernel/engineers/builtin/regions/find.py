@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from maxkernel.engineers.builtin.costs import itemsize
 from maxkernel.engineers.builtin.layouts import ELEMENTWISE
-from maxkernel.engineers.builtin.regions.flow import LAYOUT, Flow, members
+from maxkernel.engineers.builtin.regions.flow import LAYOUT, Flow, bits_of, members
 from maxkernel.engineers.builtin.rotary import rotations
 from maxkernel.types import ArraySpec, Graph, TaskInfo
 
-Kind = Literal["attention", "convolution", "product", "rotation"]
+Kind = Literal["attention", "convolution", "product", "rotation", "rows"]
 _PRODUCTS = ("dot_general", "conv_general_dilated")
 _JOINS = ELEMENTWISE | LAYOUT | {"reduce_sum", "reduce_max", "reduce_min"}
 """What a kernel may do with its product before it stores a result."""
@@ -25,8 +25,8 @@ ENDS = 6
 
 @dataclass(frozen=True)
 class Core:
-    """Products that belong into one kernel: one, or two with a softmax between them; or a
-    rotation, which has none."""
+    """Products that belong into one kernel: one, or two with a softmax between them; or what needs
+    none: a rotation, or all that is made of the rows of one input."""
 
     kind: Kind
     nodes: int
@@ -166,6 +166,16 @@ def rotation_regions(flow: Flow, info: TaskInfo) -> list[Region]:
     return found
 
 
+def row_regions(flow: Flow, info: TaskInfo) -> Iterator[Region]:
+    """A region per input: all that follows from it, if one result does."""
+    graph = flow.graph
+    for value in graph.inputs if len(graph.outputs) == 1 else ():
+        first = bits_of(flow.users.get(value, ()))
+        nodes = bits_of(i for i, above in enumerate(flow.above) if above & first)
+        if nodes and _alone(flow, nodes, graph.outputs[0]):
+            yield _region(flow, Core("rows", nodes, ()), nodes, graph.outputs[0], info)
+
+
 def _free_before(flow: Flow, nodes: int) -> int:
     """What comes before a set of nodes and costs nothing inside: layouts, conversions to wider
     types, and all that follows from no input."""
@@ -196,7 +206,7 @@ def _named(
     them, else by the operand's part."""
     own = dict(zip(flow.graph.inputs, info.input_names, strict=False))
     hints = ("q", "k", "v") if core.kind == "attention" else ("x", "w")
-    first = 1 << core.products[0]
+    first = bits_of(core.products[:1])
     operands = [v for p in core.products for v in flow.graph.nodes[p].inputs]
     operands = [v for v in operands if not flow.needs(v, first)]
     found: dict[int, str] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from maxkernel.types import Graph
 
@@ -54,3 +54,11 @@ def members(bits: int) -> Iterator[int]:
         low = bits & -bits
         yield low.bit_length() - 1
         bits ^= low
+
+
+def bits_of(nodes: Iterable[int]) -> int:
+    """A set of nodes as bits."""
+    found = 0
+    for node in nodes:
+        found |= 1 << node
+    return found

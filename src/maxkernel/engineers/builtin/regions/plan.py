@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from maxkernel.engineers.builtin.axes import Unsupported
@@ -11,12 +11,12 @@ from maxkernel.engineers.builtin.cuts import without_repeats
 from maxkernel.engineers.builtin.families import FAMILIES, ROTARY, Family, GraphFamily
 from maxkernel.engineers.builtin.module import Module, array_names, parameters, plain
 from maxkernel.engineers.builtin.regions.find import (
-    Core,
     Region,
     cores,
     product_flops,
     regions,
     rotation_regions,
+    row_regions,
 )
 from maxkernel.engineers.builtin.regions.flow import Flow
 from maxkernel.engineers.builtin.regions.join import Part, joined, take_apart
@@ -26,13 +26,19 @@ from maxkernel.targets import Target, peak_rate
 from maxkernel.types import Plan, TaskInfo, TunableSpace
 
 NAME = "regions"
+COLLAPSED = "collapsed"
+"""The name of plans for a program whose sums over outputs were taken into the weights."""
+_STORIES = {
+    NAME: "Kernels for {what}; what stands around them is left to XLA.",
+    COLLAPSED: "Columns of a product that are only summed: the weights are summed instead, by XLA,"
+    "\nand the product has one column per sum.",
+}
 _SMALL = 0.02
 """Share of a program's arithmetic below which a product is not worth a kernel."""
 _XLA_SHARE = 0.9
 """Of peak that XLA's own products reach, for estimates."""
-_FAMILY = {"attention": "attention", "convolution": "conv", "product": "matmul"}
+_FAMILY = {"attention": "attention", "convolution": "conv", "product": "matmul", "rows": "rowwise"}
 """Whose reason to refuse a part is worth telling, by the kind of the part."""
-_STORY = "Kernels for {what}; what stands around them is left to XLA."
 
 
 @dataclass(frozen=True)
@@ -44,10 +50,11 @@ class Choice:
     plan: Plan
 
 
-def plans(info: TaskInfo, target: Target) -> list[Plan]:
-    """Sets of regions that become kernels; raises Unsupported where no family knows a part."""
+def plans(info: TaskInfo, target: Target, name: str = NAME) -> list[Plan]:
+    """Sets of regions that become kernels, as plans of the family `name`; raises Unsupported where
+    no family knows a part."""
     info = without_repeats(info)
-    found = [_plan(info, choices, target) for choices in _sets(info, target)]
+    found = [_plan(info, choices, target, name) for choices in _sets(info, target)]
     for plan in found:
         implement(info, plan, target)
     return found
@@ -58,7 +65,7 @@ def implement(info: TaskInfo, plan: Plan, target: Target) -> str:
     info = without_repeats(info)
     for choices in _sets(info, target):
         if _strategy(choices) == plan.strategy:
-            return _module(info, choices, target)
+            return _module(info, choices, target, _STORIES[plan.family])
     raise Unsupported(f"no strategy is called {plan.strategy!r}")
 
 
@@ -69,12 +76,13 @@ def _sets(info: TaskInfo, target: Target) -> list[list[Choice]]:
     total = sum(core.flops(info.graph) for core in found)
     large = [core for core in found if core.flops(info.graph) >= _SMALL * total]
     reasons: list[str] = []
-    best = {core: _choose(flow, core, info, target, reasons) for core in large}
+    best = {core: _planned(regions(flow, core, info), target, reasons) for core in large}
     known = sorted((c for c in large if best[c]), key=lambda c: -c.flops(info.graph))
     if not known:
         turned = _rotations(flow, info, target, reasons)
-        if turned:
-            return [turned]
+        rows = [] if turned else _planned(row_regions(flow, info), target, reasons)
+        if turned or rows:
+            return [turned] if turned else [[choice] for choice in rows]
         raise Unsupported(reasons[0] if reasons else "it holds no large product")
     rich = [core for core in known if core.kind != "product" or _reduces(best[core][0])]
     sets: list[list[Choice]] = []
@@ -110,27 +118,26 @@ def _reduces(choice: Choice) -> bool:
     return any(op.startswith("reduce_") for op in ops)
 
 
-def _choose(
-    flow: Flow, core: Core, info: TaskInfo, target: Target, reasons: list[str]
-) -> list[Choice]:
-    """Plans for the largest region around a core that a family knows, the fastest first."""
-    for region in regions(flow, core, info):
-        found: list[Choice] = []
+def _planned(found: Iterable[Region], target: Target, reasons: list[str]) -> list[Choice]:
+    """Plans for the first of some regions that a family knows, the fastest first."""
+    for region in found:
+        kind = region.core.kind
+        choices: list[Choice] = []
         try:
             program = canonicalise(region.info)
         except Unsupported as why:
-            reasons.append(f"the {core.kind}: {why}")
+            reasons.append(f"the {kind}: {why}")
             continue
         for family in FAMILIES:
             try:
                 made = family.plans(region.info, program, target)
             except Unsupported as why:
-                if family.name == _FAMILY[core.kind]:
-                    reasons.append(f"the {core.kind}: {why}")
+                if family.name == _FAMILY[kind]:
+                    reasons.append(f"the {kind}: {why}")
                 continue
-            found += [Choice(region, family, plan) for plan in made]
-        if found:
-            return sorted(found, key=lambda c: c.plan.expected_seconds or 0.0)
+            choices += [Choice(region, family, plan) for plan in made]
+        if choices:
+            return sorted(choices, key=lambda c: c.plan.expected_seconds or 0.0)
     return []
 
 
@@ -140,7 +147,7 @@ def _strategy(choices: Sequence[Choice]) -> str:
     return f"{'; '.join(several)}; the rest left to XLA"
 
 
-def _plan(info: TaskInfo, choices: Sequence[Choice], target: Target) -> Plan:
+def _plan(info: TaskInfo, choices: Sequence[Choice], target: Target, name: str) -> Plan:
     inside = {p for c in choices for p in c.region.core.products}
     flow = Flow(info.graph)
     rest = sum(
@@ -152,10 +159,10 @@ def _plan(info: TaskInfo, choices: Sequence[Choice], target: Target) -> Plan:
     rate = peak_rate(target, "bfloat16") * _XLA_SHARE
     seconds = sum(c.plan.expected_seconds or 0.0 for c in choices) + rest / rate
     reason = " ".join(f"{c.plan.family}: {c.plan.reason.rstrip('.')}." for c in choices)
-    return Plan(NAME, _strategy(choices), reason, {}, seconds)
+    return Plan(name, _strategy(choices), reason, {}, seconds)
 
 
-def _module(info: TaskInfo, choices: Sequence[Choice], target: Target) -> str:
+def _module(info: TaskInfo, choices: Sequence[Choice], target: Target, story: str) -> str:
     """The functions of all regions, and the one that calls them."""
     names = Names()
     made: dict[str, tuple[str, dict[str, str]]] = {}
@@ -173,7 +180,7 @@ def _module(info: TaskInfo, choices: Sequence[Choice], target: Target) -> str:
     calls = [made[_source(choice, target)] for choice in choices]
     what = " and ".join(dict.fromkeys(c.region.core.kind for c in choices))
     module = Module(
-        f"{what.capitalize()} in kernels of their own.", _STORY.format(what=what), tunables
+        f"{what.capitalize()} in kernels of their own.", story.format(what=what), tunables
     )
     joined(parts, module)
     taken = [*tunables, *module.constants, *(n for p in parts for n in p.functions)]

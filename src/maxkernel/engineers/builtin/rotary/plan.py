@@ -20,10 +20,10 @@ _STORY = (
 _BLOCKS = (64, 128, 32)
 """Positions of a block."""
 _TURN = '''def turn(x_ref, cos_ref, sin_ref, out_ref):
-    """One block of positions, a position at a time: its heads share their angles."""
+    """One block of positions, some at a time: a position's heads share their angles."""
     half = x_ref.shape[-1] // 2
 
-    def position(i, carry):
+    def position(i):
         x = x_ref[i].astype(jnp.float32)
         if half % 64 == 0:
             exchanged = pltpu.roll(x, half, 1)
@@ -32,9 +32,13 @@ _TURN = '''def turn(x_ref, cos_ref, sin_ref, out_ref):
         row = pl.ds(i, 1)
         out = x * cos_ref[row, :] + exchanged * sin_ref[row, :]
         out_ref[i] = out.astype(out_ref.dtype)
+
+    def positions(c, carry):
+        for p in range(TOGETHER):
+            position(c * TOGETHER + p)
         return carry
 
-    jax.lax.fori_loop(0, x_ref.shape[0], position, 0)
+    jax.lax.fori_loop(0, x_ref.shape[0] // TOGETHER, positions, 0)
 '''
 _KERNEL = '''def kernel({x}, {cos}, {sin}, *, block={block}):
     """Positions in blocks, their heads beside one another."""
@@ -46,7 +50,7 @@ _KERNEL = '''def kernel({x}, {cos}, {sin}, *, block={block}):
     sines = jnp.broadcast_to({sin}, tables).reshape(count, -1).astype(jnp.float32)
     cosines = jnp.concatenate([cosines, cosines], axis=1)
     sines = jnp.concatenate([-sines, sines], axis=1)
-    block = min(block, count)
+    block = min(block, pl.cdiv(count, TOGETHER) * TOGETHER)
     array = pl.BlockSpec((block, heads, width), lambda i: (i, 0, 0))
     table = pl.BlockSpec((block, width), lambda i: (i, 0))
     out = pl.pallas_call(
@@ -76,6 +80,7 @@ def implement(info: TaskInfo, plan: Plan, target: Target) -> str:
     names = parameters(info, Names(("positions", "heads", "width", "count", "rows", "turn")))
     arrays = array_names(info, names)
     module = Module("Rotary positions.", _STORY, {"block": _BLOCKS})
+    module.constants["TOGETHER"] = ("8", "positions: they hide one another's latencies")
     dtype = info.outputs[0].dtype
     same = dtype == info.inputs[x].dtype
     text = _KERNEL.format(
