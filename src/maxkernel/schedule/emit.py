@@ -5,35 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-import msgspec
-
 from maxkernel.schedule.blocks import Block
+from maxkernel.schedule.context import FLAG_SPACING, SPACING, Context, flag_allocations
 from maxkernel.schedule.copies import Copies, DmaSite
 from maxkernel.schedule.lanes import address_of
-from maxkernel.schedule.liveness import Liveness, is_root
+from maxkernel.schedule.liveness import Liveness, is_root, spill_slot, untimed
 from maxkernel.schedule.problem import ScheduleError
 from maxkernel.schedule.scalar import IGNORED, expression
 from maxkernel.schedule.text import MASK, Instruction, Operand, Program, Register, Symbol
-
-SPACING = 1 << 18
-"""Distance between the addresses of two allocations: scalar memory has at most 2**18 words."""
-
-FLAG_SPACING = 32
-"""Distance between the numbers of two allocations of sync flags."""
-
-
-class Context(msgspec.Struct, frozen=True):
-    """Where a program's memory lies, and how it begins."""
-
-    base: int
-    """Address of its first allocation; the others follow at steps of `SPACING`."""
-    flags: int
-    """Number of its first sync flag; v5p keeps 13 bits of the flags of a kernel."""
-    default_word: int = 0
-    """What scalar memory holds where nothing was stored."""
-    parameters: int = 0
-    """Address of the program's first parameter."""
-
 
 _NAME = re.compile(r"[a-z]*\d+\Z")
 _SELECT = ("predicate", "on_true", "on_false")
@@ -72,7 +51,7 @@ class Emitter:
         for index, bundle in enumerate(program.bundles):
             for item in bundle.instructions:
                 self._definitions.setdefault(item.result, item)
-                if item.op == "sphi" and item.result in facts.live:
+                if item.op == "sphi" and item.result in facts.needed:
                     self._phis.setdefault(index, []).append(item)
                     self._join(item)
                 if item.op == "shalt.err":
@@ -107,14 +86,21 @@ class Emitter:
         return isinstance(operand, Register) and operand.name in self._facts.looked_up
 
     def bundle(self, at: int, offset: int) -> list[str]:
-        """Lines for the live instructions of bundle `at`, `offset` cycles into its block."""
+        """Lines for the needed instructions of bundle `at`, `offset` cycles into its block."""
         lines = self._merge(at)
+        facts = self._facts
         for item in self._program.bundles[at].instructions:
             if is_root(item):
-                lines += self._guarded(item, self._effect(item, at, offset))
-            elif item.result in self._facts.live and item.op not in IGNORED:
+                if not facts.spills or spill_slot(item) not in facts.spills:
+                    lines += self._guarded(item, self._effect(item, at, offset))
+            elif item.result in facts.needed and item.op not in IGNORED:
                 lines += self._assignment(item, offset)
+            elif item.op.startswith("inlined_call_operand"):
+                if item.result in facts.live:
+                    self._operand(item)
             elif not _known(item):
+                if item.result in facts.live:
+                    raise self._unknown_feed(item)
                 self.unknown[item.op] += 1
         return lines
 
@@ -134,10 +120,7 @@ class Emitter:
     def _assignment(self, item: Instruction, offset: int) -> list[str]:
         value = self._compute(item, offset)
         if value is None:
-            raise ScheduleError(
-                "unknown_control",
-                f"{self.name}: {item.op!r} feeds control flow or a copy, and is not known",
-            )
+            raise self._unknown_feed(item)
         variable = self._variable(item.result)
         web = self._web(item.result)
         if web:
@@ -148,6 +131,12 @@ class Emitter:
             other = self._value(item.otherwise)
             return [f"{variable} = {value} if {self._value(item.guard)} else {other}"]
         return [f"if {self._value(item.guard)}: {variable} = {value}"]
+
+    def _unknown_feed(self, item: Instruction) -> ScheduleError:
+        return ScheduleError(
+            "unknown_control",
+            f"{self.name}: {item.op!r} feeds control flow or a copy, and is not known",
+        )
 
     def _compute(self, item: Instruction, offset: int) -> str | None:
         op = item.op
@@ -251,7 +240,9 @@ class Emitter:
             return self._refuse(item)
         site, ends = found
         self.sites.append(site)
-        addresses = [self._value(item.named[key]) if key in item.named else "0" for key in ends]
+        nowhere = () if self._context.follows_copies else untimed(item)
+        named = {key: value for key, value in item.named.items() if key not in nowhere}
+        addresses = [self._value(named[key]) if key in named else "0" for key in ends]
         return [
             f"dma(t + {offset}, {len(self.sites) - 1}, {', '.join(addresses)}, "
             f"{self._value(size)}, {self._value(flag)}, "
@@ -287,17 +278,3 @@ def _known(item: Instruction) -> bool:
     if item.op in IGNORED or item.op in _SPECIAL or item.op.startswith("inlined_call_operand"):
         return True
     return expression(item.op, ["0"] * len(item.operands)) is not None
-
-
-def flag_allocations(program: Program) -> dict[str, int]:
-    """The allocations of a program that hold sync flags, numbered."""
-    found: dict[str, int] = {}
-    for bundle in program.bundles:
-        for item in bundle.instructions:
-            flags = [item.named.get("dst_syncflagno")]
-            if item.op.startswith(("vsync", "vwait", "dma.done", "scalar_lea.sflag")):
-                flags += item.operands[:1]
-            for flag in flags:
-                if isinstance(flag, Symbol):
-                    found.setdefault(flag.allocation, len(found))
-    return found

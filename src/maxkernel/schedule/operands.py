@@ -46,31 +46,41 @@ def words(operand: ScalarOperand, tiles: Sequence[tuple[int, ...]] = ()) -> tupl
     per_word = 32 // bits
     packed: dict[int, int] = {}
     mask = (1 << bits) - 1
-    for number, value in enumerate(operand.values):
-        place = _place(number, operand.shape, tiles)
+    for place, value in zip(_places(operand.shape, tiles), operand.values, strict=True):
         word, slot = divmod(place, per_word)
         packed[word] = packed.get(word, 0) | (value & mask) << (bits * slot)
     return tuple(packed.get(word, 0) for word in range(max(packed, default=0) + 1))
 
 
-def _place(number: int, shape: tuple[int, ...], tiles: Sequence[tuple[int, ...]]) -> int:
-    """Position in memory of the element with that row-major number."""
+def _places(shape: tuple[int, ...], tiles: Sequence[tuple[int, ...]]) -> list[int]:
+    """Positions in memory of the elements, in row-major order.
+
+    A position is a sum with one part for each dimension, because a tile splits each on its own.
+    """
+    places = [0]
+    for dimension, size in enumerate(shape):
+        parts = [_place(dimension, index, shape, tiles) for index in range(size)]
+        places = [place + part for place in places for part in parts]
+    return places
+
+
+def _place(
+    dimension: int, index: int, shape: tuple[int, ...], tiles: Sequence[tuple[int, ...]]
+) -> int:
+    """Position in memory of the element with that index in one dimension, and 0 in the others."""
     sizes = list(shape)
-    where: list[int] = []
-    for size in reversed(sizes):
-        where.insert(0, number % size)
-        number //= size
+    where = [index if number == dimension else 0 for number in range(len(shape))]
     for tile in tiles:
         lead = len(sizes) - len(tile)
         if lead < 0:
-            return _place(number, shape, ())
+            return _place(dimension, index, shape, ())
         outer = [-(-size // edge) for size, edge in zip(sizes[lead:], tile, strict=True)]
-        split = [divmod(index, edge) for index, edge in zip(where[lead:], tile, strict=True)]
+        split = [divmod(at, edge) for at, edge in zip(where[lead:], tile, strict=True)]
         where = where[:lead] + [whole for whole, _ in split] + [rest for _, rest in split]
         sizes = sizes[:lead] + outer + list(tile)
     place = 0
-    for index, size in zip(where, sizes, strict=True):
-        place = place * size + index
+    for at, size in zip(where, sizes, strict=True):
+        place = place * size + at
     return place
 
 

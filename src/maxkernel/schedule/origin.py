@@ -17,7 +17,7 @@ SOURCE_FLAG = "xla_mosaic_enable_llo_source_annotations"
 
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _PLACE = re.compile(r'"(\d+)":(\d+)')
-_REGISTER = re.compile(r"%v\d+_v(\d{1,3})\b")
+_REGISTER = re.compile(r"%v\d+_v(\d{1,3})\b( = )?")
 _LIBRARY = ("site-packages", "dist-packages")
 _NAME_LIMIT = 80
 
@@ -38,29 +38,35 @@ def without_strings(text: str) -> tuple[str, list[str]]:
 class Places:
     """The source lines of a program, numbered as they are met."""
 
-    def __init__(self, strings: Sequence[str]) -> None:
+    def __init__(self, strings: Sequence[str], comments: Sequence[str] = ()) -> None:
         self._files = [_file(text) for text in strings]
+        self._comments = comments
         self._known: dict[Place, int] = {}
         self._met: dict[str, int] = {}
+        self.any = any("loc(" in comment for comment in comments)
+        """False where no comment names a line."""
 
     @property
     def found(self) -> tuple[Place, ...]:
         """The lines by number."""
         return tuple(self._known)
 
-    def first(self, comments: Iterable[str]) -> int:
-        """The number of the first line that any of the comments names; -1 where none does."""
-        return next((found for text in comments if (found := self.number(text)) >= 0), -1)
+    def first(self, kept: Iterable[str]) -> int:
+        """The number of the first line that any of these comments names; -1 where none does."""
+        for comment in kept:
+            found = self._met.get(comment)
+            if found is None:
+                found = self._met[comment] = self.number(self._comments[int(comment)])
+            if found >= 0:
+                return found
+        return -1
 
     def number(self, comment: str) -> int:
         """The number of the line that a comment names; -1 where it names none.
 
         Of a chain of calls, the innermost that is not in an installed library.
         """
-        found = self._met.get(comment)
-        if found is None:
-            found = self._met[comment] = self._number(comment) if "loc(" in comment else -1
-        return found
+        return self._number(comment) if "loc(" in comment else -1
 
     def _number(self, comment: str) -> int:
         frames = [(self._files[int(file)], int(line)) for file, line in _PLACE.findall(comment)
@@ -72,12 +78,15 @@ class Places:
         return self._known.setdefault((_shown(path), line), len(self._known))
 
 
-def registers_in(text: str) -> int:
-    """The vector registers that a text names, as bits."""
-    found = 0
-    for number in _REGISTER.findall(text) if "%v" in text else ():
-        found |= 1 << int(number)
-    return found
+def registers_of(body: str) -> tuple[int, int]:
+    """The vector registers that the instructions of a bundle read and write, as bits."""
+    reads = writes = 0
+    for number, written in _REGISTER.findall(body) if "%v" in body else ():
+        if written:
+            writes |= 1 << int(number)
+        else:
+            reads |= 1 << int(number)
+    return reads, writes
 
 
 def _file(text: str) -> str:

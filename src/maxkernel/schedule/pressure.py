@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from maxkernel.schedule.blocks import Block
+from maxkernel.schedule.origin import registers_of
 from maxkernel.schedule.text import Bundle
 
 
@@ -17,6 +18,7 @@ def live_registers(bundles: Sequence[Bundle], blocks: Sequence[Block]) -> list[i
     starts = {block.start: index for index, block in enumerate(blocks)}
     entry = [0] * len(blocks)
     live = [0] * len(bundles)
+    used = [registers_of(bundle.text) for bundle in bundles]
     changed = True
     while changed:
         changed = False
@@ -27,7 +29,8 @@ def live_registers(bundles: Sequence[Bundle], blocks: Sequence[Block]) -> list[i
             for target in after:
                 held |= entry[starts[target]]
             for at in range(block.end - 1, block.start - 1, -1):
-                held = held & ~bundles[at].writes | bundles[at].reads
+                reads, writes = used[at]
+                held = held & ~writes | reads
                 live[at] = held
             if held != entry[index]:
                 entry[index] = held

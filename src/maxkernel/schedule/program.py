@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from maxkernel.schedule.context import SPACING, Context
 from maxkernel.schedule.dma import DmaQueue
-from maxkernel.schedule.emit import SPACING, Context
 from maxkernel.schedule.folder import Dump
 from maxkernel.schedule.lanes import with_addresses
 from maxkernel.schedule.machine import Activity, Given, Machine
@@ -49,15 +49,22 @@ class OpRun:
 
     def units(self) -> list[int]:
         """Instructions issued, as `COUNTED`."""
-        totals = [0] * len(COUNTED)
-        if self.executable is None:
-            return totals
-        for block, count in zip(self.executable.blocks, self.counts, strict=True):
-            if count:
-                for bundle in self.executable.program.bundles[block.start : block.end]:
-                    for index, issued in enumerate(bundle.units):
-                        totals[index] += issued * count
-        return totals
+        weights: dict[tuple[int, ...], int] = {}
+        if self.executable is not None:
+            bundles = self.executable.program.bundles
+            for block, count in zip(self.executable.blocks, self.counts, strict=True):
+                for bundle in bundles[block.start : block.end] if count else ():
+                    weights[bundle.units] = weights.get(bundle.units, 0) + count
+        return weighted(weights)
+
+
+def weighted(weights: Mapping[tuple[int, ...], int]) -> list[int]:
+    """Instructions issued, as `COUNTED`, by bundles of which each kind ran so often."""
+    totals = [0] * len(COUNTED)
+    for units, count in weights.items():
+        for unit, issued in enumerate(units):
+            totals[unit] += issued * count
+    return totals
 
 
 class Core:
@@ -192,7 +199,7 @@ class Library:
         self._base = SPACING * 64
         self._made: dict[str, Executable] = {}
         text = with_addresses(dump.top.read_text())
-        self.top = self._translate(_read(dump.top.name, text), default_word=1)
+        self.top = self._translate(_read(dump.top.name, text), top=True)
         self._names = [_call_name(note) for note in self.top.calls]
 
     @property
@@ -220,7 +227,7 @@ class Library:
         key = path.name
         if key not in self._made:
             program = _read(name, path.read_text(errors="replace"))
-            self._made[key] = self._translate(program, default_word=0)
+            self._made[key] = self._translate(program, top=False)
         return self._made[key]
 
     def space_of(self, name: str, index: int) -> str:
@@ -233,9 +240,9 @@ class Library:
                         return item.op.split(".", 1)[1]
         return ""
 
-    def _translate(self, program: Program, default_word: int) -> Executable:
-        flags = _TOP_FLAGS if default_word else 0
-        context = Context(self._base, flags, default_word, parameters=_PARAMETERS)
+    def _translate(self, program: Program, top: bool) -> Executable:
+        flags = _TOP_FLAGS if top else 0
+        context = Context(self._base, flags, int(top), _PARAMETERS, follows_copies=top)
         made = translate(program, context, self._slots)
         self._base += SPACING * max(1, made.allocations)
         for found in (program.unknown, made.unknown):

@@ -10,7 +10,7 @@ from maxkernel.schedule.hlo import bytes_of_shapes
 from maxkernel.schedule.lines import cycles_by_place, executions_of, named_lines
 from maxkernel.schedule.opcodes import COUNTED
 from maxkernel.schedule.pressure import live_registers
-from maxkernel.schedule.program import OpRun
+from maxkernel.schedule.program import OpRun, weighted
 from maxkernel.types import CopyTime, RegionTime
 from maxkernel.types.clock import RegionKind
 
@@ -92,8 +92,11 @@ def _stretches(run: OpRun, executions: list[int]) -> list[_Stretch]:
     """Runs of bundles; neighbours that only steer are one, and so are seams with what is before."""
     assert run.executable is not None
     parts: list[_Stretch] = []
-    for at, bundle in enumerate(run.executable.program.bundles):
-        active = any(bundle.units[unit] for unit in _WORK)
+    bundles = run.executable.program.bundles
+    kinds = {bundle.units for bundle in bundles}
+    working = {units for units in kinds if any(units[unit] for unit in _WORK)}
+    for at, bundle in enumerate(bundles):
+        active = bundle.units in working
         waits = run.activity.waits.get(at, 0.0) > _WAIT * run.stall
         last = parts[-1] if parts else None
         depth = bundle.depth
@@ -131,10 +134,10 @@ def _region(run: OpRun, stretch: _Stretch, executions: list[int], live: list[int
     assert run.executable is not None
     bundles = run.executable.program.bundles
     inside = range(stretch.start, stretch.end)
-    totals = [0] * len(COUNTED)
-    for at in inside:
-        for unit, issued in enumerate(bundles[at].units):
-            totals[unit] += issued * executions[at]
+    weights: dict[tuple[int, ...], int] = {}
+    for bundle, count in zip(bundles[stretch.start : stretch.end],
+                             executions[stretch.start : stretch.end], strict=True):  # fmt: skip
+        weights[bundle.units] = weights.get(bundle.units, 0) + count
     scale = _scale(run)
     stall = scale * sum(stall for at, stall in run.activity.waits.items() if at in inside)
     waits: dict[str, float] = {}
@@ -150,13 +153,13 @@ def _region(run: OpRun, stretch: _Stretch, executions: list[int], live: list[int
         executions=stretch.executions,
         cycles=sum(executions[at] for at in inside) + stall,
         stall_cycles=stall,
-        units={unit: count for unit, count in zip(COUNTED, totals, strict=True) if count},
+        units={unit: n for unit, n in zip(COUNTED, weighted(weights), strict=True) if n},
         waits=waits,
         file=file,
         lines=lines,
         hot_line=hot,
         live_registers=max(live[stretch.start : stretch.end]),
-        idle_cycles=sum(executions[at] for at in inside if not any(bundles[at].units)),
+        idle_cycles=sum(count for units, count in weights.items() if not any(units)),
     )
 
 

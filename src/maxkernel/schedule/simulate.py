@@ -41,7 +41,8 @@ def simulate(
     `known` gives values of small integer inputs and operands; where they are missing the result
     says so in `assumptions`. Raises ScheduleError.
     """
-    return _simulate(_open(folder, target), target, compiler, known or Known(), calibration)
+    draws = {0: known or Known()}
+    return simulate_draws(folder, target, draws, compiler=compiler, calibration=calibration)
 
 
 def simulate_draws(
@@ -58,18 +59,30 @@ def simulate_draws(
     ScheduleError.
     """
     library = _open(folder, target)
-    times: dict[int, ProgramTime] = {}
+    clock = clock_of(target, calibration)
+    runs: dict[int, _Run] = {}
+    draws = draws or {0: Known()}
     for seed, known in draws.items():
-        same = next((times[other] for other in times if draws[other] == known), None)
-        times[seed] = same or _simulate(library, target, compiler, known, calibration)
-    if not times:
-        return _simulate(library, target, compiler, Known(), calibration)
-    mean = statistics.fmean(time.seconds for time in times.values())
-    nearest = min(times.values(), key=lambda time: abs(time.seconds - mean))
-    if len({time.seconds for time in times.values()}) == 1:
-        return nearest
-    found = tuple(Draw(seed, time.seconds) for seed, time in times.items())
-    return msgspec.structs.replace(nearest, draws=found)
+        same = next((runs[other] for other in runs if draws[other] == known), None)
+        runs[seed] = same or _run(library, target, clock, known)
+    mean = statistics.fmean(run.seconds for run in runs.values())
+    nearest = min(runs.values(), key=lambda run: abs(run.seconds - mean))
+    program = _told(nearest, target, clock, compiler, calibration)
+    if len({run.seconds for run in runs.values()}) == 1:
+        return program
+    found = tuple(Draw(seed, run.seconds) for seed, run in runs.items())
+    return msgspec.structs.replace(program, draws=found)
+
+
+class _Run(msgspec.Struct, frozen=True):
+    """One execution on every core. `alone`: ops that one core runs while the other idles."""
+
+    cores: list[Core]
+    alone: dict[str, OpRun]
+    slowest: dict[str, OpRun]
+    """Of each op, the core on which it takes longest."""
+    cycles: float
+    seconds: float
 
 
 def _open(folder: Path, target: Target) -> Library:
@@ -80,33 +93,32 @@ def _open(folder: Path, target: Target) -> Library:
     return Library(dump, target.delay_slots)
 
 
-def _simulate(
-    library: Library,
-    target: Target,
-    compiler: str,
-    known: Known,
-    calibration: Calibration | None,
+def _run(library: Library, target: Target, clock: Clock, known: Known) -> _Run:
+    cores = [_core(library, clock, 0, 1 / target.cores, target.cores > 1, known)]
+    alone: dict[str, OpRun] = {}
+    if target.cores > 1 and library.uses_cores:
+        cores.append(_core(library, clock, 1, 1 / target.cores, True, known, cores[0]))
+        names = [name for name, op in cores[0].ops.items() if _idle(op, cores[1].ops.get(name))]
+        full = _core(library, clock, 0, 1.0, True, known).ops if names else {}
+        alone = {name: full[name] for name in names}
+    slowest: dict[str, OpRun] = {}
+    cycles = cores[0].cycles
+    for name, op in cores[0].ops.items():
+        runs = [core.ops[name] for core in cores if name in core.ops]
+        slowest[name] = alone.get(name) or max(runs, key=lambda run: run.cycles)
+        cycles += slowest[name].cycles - op.cycles
+    return _Run(cores, alone, slowest, cycles, cycles / clock.hz)
+
+
+def _told(
+    run: _Run, target: Target, clock: Clock, compiler: str, calibration: Calibration | None
 ) -> ProgramTime:
-    clock = clock_of(target, calibration)
-    program = _executed(library, target, clock, compiler, known)
+    """An execution with where its time went, and the constants that are not the published ones."""
+    program = _result(run, target, clock, compiler)
     if calibration is None:
         return program
     notes = (calibration.note, *program.assumptions) if calibration.note else program.assumptions
     return msgspec.structs.replace(program, calibration=calibration, assumptions=notes)
-
-
-def _executed(
-    library: Library, target: Target, clock: Clock, compiler: str, known: Known
-) -> ProgramTime:
-    if target.cores == 1:
-        return _result([_core(library, clock, 0, 1.0, False, known)], {}, target, clock, compiler)
-    cores = [_core(library, clock, 0, 1 / target.cores, True, known)]
-    if not library.uses_cores:
-        return _result(cores, {}, target, clock, compiler)
-    cores.append(_core(library, clock, 1, 1 / target.cores, True, known, cores[0]))
-    alone = {name for name, op in cores[0].ops.items() if _idle(op, cores[1].ops.get(name))}
-    full = _core(library, clock, 0, 1.0, True, known).ops if alone else {}
-    return _result(cores, {name: full[name] for name in alone}, target, clock, compiler)
 
 
 def _core(
@@ -138,19 +150,15 @@ def _idle(first: OpRun, second: OpRun | None) -> bool:
     return moved > 0 and other < _IDLE_SHARE * moved
 
 
-def _result(
-    cores: list[Core], alone: Mapping[str, OpRun], target: Target, clock: Clock, compiler: str
-) -> ProgramTime:
+def _result(run: _Run, target: Target, clock: Clock, compiler: str) -> ProgramTime:
+    cores, cycles = run.cores, run.cycles
     first = cores[0]
     dump = first.library.dump
     vmem = read_report(dump.vmem)
     ops: list[OpTime] = []
-    cycles = first.cycles
-    for name, op in first.ops.items():
-        runs = [core.ops[name] for core in cores if name in core.ops]
-        slowest = alone.get(name) or max(runs, key=lambda run: run.cycles)
-        cycles += slowest.cycles - op.cycles
+    for name, slowest in run.slowest.items():
         if not name.startswith("<"):
+            runs = [core.ops[name] for core in cores if name in core.ops]
             detailed = slowest.cycles > _DETAILED * first.cycles
             ops.append(_op_time(slowest, runs, dump, clock, vmem, detailed))
     copies = _async_copies(cores, clock)
@@ -159,10 +167,10 @@ def _result(
     ops.sort(key=lambda op: -op.cycles)
     assumptions = dict.fromkeys(text for core in cores for text in core.machine.assumptions)
     single = len(cores) < target.cores
-    notes = _about(dump, clock, target, bool(alone), single)
+    notes = _about(dump, clock, target, bool(run.alone), single)
     return ProgramTime(
         target=target.name,
-        seconds=cycles / clock.hz,
+        seconds=run.seconds,
         cycles=cycles,
         ops=tuple(ops),
         clock_hz=clock.hz,

@@ -13,28 +13,28 @@ from collections.abc import Sequence
 
 import msgspec
 
-from maxkernel.schedule.opcodes import COUNTED, PHIS, is_matmul, is_vector, unit_of
-from maxkernel.schedule.origin import Place, Places, registers_in, without_strings
+from maxkernel.schedule.kinds import NO_UNITS, kind_of, with_spills
+from maxkernel.schedule.origin import Place, Places, without_strings
 from maxkernel.schedule.problem import ScheduleError
 
 MASK = 0xFFFFFFFF
 
 
-class Register(msgspec.Struct, frozen=True):
+class Register(msgspec.Struct, frozen=True, gc=False):
     """An SSA value: `s12` scalar, `p3` predicate, `12` a result that only a later pop reads."""
 
     name: str
     negated: bool = False
 
 
-class Symbol(msgspec.Struct, frozen=True):
+class Symbol(msgspec.Struct, frozen=True, gc=False):
     """`[#allocationN + 0x1]`: a fixed address in the memory of this program."""
 
     allocation: str
     offset: int = 0
 
 
-class Memory(msgspec.Struct, frozen=True):
+class Memory(msgspec.Struct, frozen=True, gc=False):
     """`[smem:[a + b]]`: the sum of its terms is an address in `space`."""
 
     space: str
@@ -45,7 +45,7 @@ Operand = Register | Symbol | Memory | int
 """Integers are 32-bit patterns; floating-point constants are kept as their bits."""
 
 
-class Instruction(msgspec.Struct, frozen=True):
+class Instruction(msgspec.Struct, frozen=True, gc=False):
     """One scalar, predicate, DMA or synchronisation instruction.
 
     Runs when `guard` holds; a result keeps `otherwise` (or its old value) when it does not.
@@ -60,7 +60,7 @@ class Instruction(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-class Bundle(msgspec.Struct, frozen=True):
+class Bundle(msgspec.Struct, frozen=True, gc=False):
     """The instructions that issue in one cycle; `units` counts all of them as `COUNTED`."""
 
     instructions: tuple[Instruction, ...]
@@ -70,9 +70,8 @@ class Bundle(msgspec.Struct, frozen=True):
     ends: tuple[int, ...]
     places: tuple[tuple[int, int], ...] = ()
     """(number of its line, index of its unit) of every instruction that has a line."""
-    reads: int = 0
-    writes: int = 0
-    """Vector registers, as bits."""
+    text: str = ""
+    """Without comments."""
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -85,24 +84,22 @@ class Program(msgspec.Struct, frozen=True):
     places: tuple[Place, ...] = ()
 
 
-_LABEL = re.compile(r"/\*(\w+)=\*/")
+_LABEL = re.compile(r"/\*(\w+=)\*/")
 _COMMENT = re.compile(r"/\*((?:[^*/]|\*(?!/)|/(?!\*))*)\*/")
 _BUNDLE = re.compile(r"\s*(?:0x)?([0-9a-f]+)\s*(?:[A-Z]{2})?\s*: ?([ >]*)\{(.*)\}\s*(.*)$")
 _HEADER = re.compile(r"= control target key (?:start|end)|[A-Z]{2}: |\s*$")
 _INSTRUCTION = re.compile(r"\s*%(\w+) = (inlined_call_operand\.<[^>]*>|[\w.\-]+)(.*)$", re.DOTALL)
+_OPS = re.compile(r" = (inlined_call_operand\.<[^>]*>|[\w.\-]+)")
 _KEPT = re.compile(r"`(\d+)`")
 _REGION = re.compile(r"(Start/End empty|Start|End) region (\d+)")
 _GUARD = re.compile(r"\((!?)%(p\d+)(?:_\w+)?(?:, ([^)]+))?\),?")
-_NO_UNITS = (0,) * len(COUNTED)
-_UNIT_INDEX = {unit: index for index, unit in enumerate(COUNTED)}
-_MATMUL, _SPILL = _UNIT_INDEX["matmul"], _UNIT_INDEX["spill"]
 
 
 def parse_program(text: str, name: str) -> Program:
     """The program in `text`; raises ScheduleError (`foreign`, `truncated`, `unknown_control`)."""
     text, strings = without_strings(text)
-    places = Places(strings)
     plain, comments = _lift_comments(text)
+    places = Places(strings, comments)
     bundles: list[Bundle] = []
     unknown: Counter[str] = Counter()
     for line in plain.splitlines():
@@ -122,18 +119,17 @@ def parse_program(text: str, name: str) -> Program:
 
 def _lift_comments(text: str) -> tuple[str, list[str]]:
     """Moves comments, which nest and span lines, into a list; a backquoted index stays."""
-    comments: list[str] = []
+    comments: dict[str, int] = {}
 
     def keep(match: re.Match[str]) -> str:
-        comments.append(match[1])
-        return f"`{len(comments) - 1}`"
+        return f"`{comments.setdefault(match[1], len(comments))}`"
 
-    text = _LABEL.sub(r"\1=", text.replace("`", "'"))
+    text = _LABEL.sub(lambda label: label[1], text.replace("`", "'"))
     for _ in range(4):
         text, count = _COMMENT.subn(keep, text)
         if not count:
             break
-    return text, comments
+    return text, list(comments)
 
 
 def _bad_line(line: str, name: str, bundle: int) -> ScheduleError:
@@ -149,36 +145,33 @@ def _bundle(
 ) -> Bundle:
     body = match[3]
     depth = match[2].count(">")
-    starts, ends = _marks(match[4], comments)
+    starts, ends = _marks(match[4], comments) if match[4] else ((), ())
     if not body.strip():
-        return Bundle((), _NO_UNITS, depth, starts, ends)
-    parsed: list[Instruction] = []
-    counts = [0] * len(COUNTED)
+        return Bundle((), NO_UNITS, depth, starts, ends)
+    texts = body.split(" ;; ")
+    ops = _OPS.findall(body)
+    if len(ops) != len(texts):
+        ops = [_split(text, name)[1] for text in texts]
+    kind = kind_of(tuple(ops))
+    unknown.update(kind.unknown)
     placed: list[tuple[int, int]] = []
-    reads = writes = 0
-    for text in body.split(" ;; "):
-        found = _INSTRUCTION.match(text)
-        if found is None:
-            raise ScheduleError("foreign", f"{name}: not an instruction: {text.strip()[:80]!r}")
-        op = found[2]
-        unit = unit_of(op)
-        if unit is not None:
-            counts[_UNIT_INDEX[unit]] += 1
-            where = places.first(comments[int(kept)] for kept in _KEPT.findall(found[3]))
-            if where >= 0:
-                placed.append((where, _UNIT_INDEX[unit]))
-        elif op not in PHIS:
-            unknown[op] += 1
-        reads |= registers_in(found[3])
-        writes |= registers_in(f"%{found[1]}")
-        if not is_vector(op):
-            parsed.append(_instruction(op, found[1], found[3], comments))
-        elif "_spill]" in text:
-            counts[_SPILL] += 1
-        elif is_matmul(op):
-            counts[_MATMUL] += 1
-    instructions, units = tuple(parsed), tuple(counts)
-    return Bundle(instructions, units, depth, starts, ends, tuple(placed), reads, writes)
+    if places.any:
+        for text, unit in zip(texts, kind.issued, strict=True):
+            if unit >= 0 and (where := places.first(_KEPT.findall(text))) >= 0:
+                placed.append((where, unit))
+    units = kind.units
+    if "_spill]" in body:
+        units = with_spills(units, sum("_spill]" in texts[at] for at in kind.vectors))
+    parsed = tuple(_instruction(texts[at], comments, name) for at in kind.scalars)
+    return Bundle(parsed, units, depth, starts, ends, tuple(placed), body)
+
+
+def _split(text: str, name: str) -> tuple[str, str, str]:
+    """Result, name and operands of an instruction."""
+    found = _INSTRUCTION.match(text)
+    if found is None:
+        raise ScheduleError("foreign", f"{name}: not an instruction: {text.strip()[:80]!r}")
+    return found[1], found[2], found[3]
 
 
 def _marks(text: str, comments: list[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -193,7 +186,8 @@ def _marks(text: str, comments: list[str]) -> tuple[tuple[int, ...], tuple[int, 
     return tuple(starts), tuple(ends)
 
 
-def _instruction(op: str, result: str, rest: str, comments: list[str]) -> Instruction:
+def _instruction(text: str, comments: list[str], name: str) -> Instruction:
+    result, op, rest = _split(text, name)
     note = " ".join(comments[int(kept)].strip() for kept in _KEPT.findall(rest))
     rest = _KEPT.sub("", rest)
     result = _ssa(result)

@@ -12,8 +12,9 @@ from typing import cast
 import msgspec
 
 from maxkernel.schedule.blocks import Block, split
+from maxkernel.schedule.context import Context
 from maxkernel.schedule.copies import DmaSite
-from maxkernel.schedule.emit import Context, Emitter
+from maxkernel.schedule.emit import Emitter
 from maxkernel.schedule.liveness import analyse
 from maxkernel.schedule.machine import Machine
 from maxkernel.schedule.scalar import HELPERS
@@ -40,7 +41,7 @@ class Executable(msgspec.Struct, frozen=True):
 
 def translate(program: Program, context: Context, delay_slots: int) -> Executable:
     """Translates `program`; raises ScheduleError where control flow cannot be followed."""
-    facts = analyse(program)
+    facts = analyse(program, context.follows_copies)
     blocks = split(program, delay_slots)
     emitter = Emitter(program, facts, context)
     bodies = [_block_source(emitter, block, index, blocks) for index, block in enumerate(blocks)]
