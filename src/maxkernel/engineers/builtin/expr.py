@@ -93,6 +93,8 @@ class Scope:
     helpers: set[str] = field(default_factory=set[str])
     constants: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     uses: Counter[int] = field(default_factory=Counter[int])
+    axis: int = 1
+    """Of a block, along which `cols` lie."""
     narrow: bool = False
     """Values come from 16-bit floats or less: the matrix unit's bfloat16 is fine for statistics."""
 
@@ -188,7 +190,7 @@ class Scope:
         over: tuple[Axis, ...] = t.attr("over")
         present = tuple(a for a in self.cols if a in self.program[t.args[0]].axes)
         if over and over == present:
-            text = f"{_REDUCE[t.op]}({arg.text}, axis=1, keepdims=True)"
+            text = f"{_REDUCE[t.op]}({arg.text}, axis={self.axis}, keepdims=True)"
             repeats = self.program.extent(a for a in self.cols if a not in present)
             if t.op == "sum" and repeats > 1:
                 return Code(f"{text} * {number(1.0 / repeats)}", _PRODUCT)

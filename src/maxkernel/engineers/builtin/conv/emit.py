@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from maxkernel.engineers.builtin.conv import body
 from maxkernel.engineers.builtin.conv.body import TAKEN
 from maxkernel.engineers.builtin.conv.match import ConvProgram
@@ -28,7 +30,7 @@ _BANDED = '''def banded(w, group, near):
     matrices = jnp.stack(shifted, axis=-2).transpose(0, 2, 1, 3, 4, 5)
     return matrices.reshape(depth * kw, span * channels, group * filters)
 '''
-_DIVISOR = '''def divisor(size, limit):
+DIVISOR = '''def divisor(size, limit):
     """Largest divisor of `size` up to `limit`."""
     return max(d for d in range(1, min(size, limit) + 1) if size % d == 0)
 '''
@@ -45,7 +47,7 @@ def module_text(info: TaskInfo, conv: ConvProgram, tunables: TunableSpace, vmem_
     params = [arrays[conv.program.input(t).index] for t in conv.params]
     refs = [names.new(f"{name}_ref") for name in params]
     text, scratch = body.body(conv, refs, module, names)
-    module.helpers |= {_BANDED, _DIVISOR}
+    module.helpers |= {_BANDED, DIVISOR}
     module.constants["LANES"] = ("128", "")
     module.constants["ROWS"] = (
         str(ROWS),
@@ -253,6 +255,15 @@ def _count(conv: ConvProgram) -> str:
 
 def _result(conv: ConvProgram, flat: bool) -> str:
     """From (depth, rows, cols, images, channels) to the task's order."""
-    lies = [2, 3, 0, 1] if flat else [3, 4, 0, 1, 2]
-    order = ", ".join(str(lies[place]) for place in conv.order)
-    return f"out{'[0]' if flat else ''}.transpose({order})"
+    return arranged(f"out{'[0]' if flat else ''}", (2, 3, 0, 1) if flat else (3, 4, 0, 1, 2), conv)
+
+
+def arranged(out: str, lies: Sequence[int], conv: ConvProgram) -> str:
+    """An array in the task's order; `lies`: its dimensions of (images, channels, spatial...)."""
+    order = [lies[place] for place in conv.kept]
+    if order != sorted(order):
+        out = f"{out}.transpose({', '.join(map(str, order))})"
+    index = ["None" if place is None else ":" for place in conv.order]
+    while index and index[-1] == ":":
+        index.pop()
+    return f"{out}[{', '.join(index)}]" if index else out

@@ -12,7 +12,8 @@ from maxkernel.engineers.builtin.terms import REDUCTIONS, InputUse, Program
 
 @dataclass(frozen=True)
 class Statistic:
-    """A mean or sum over the pixels of a channel, of its group, or of the channel in all images.
+    """A mean, sum, maximum or minimum over the pixels of a channel, a mean or sum over those of its
+    group, or of the channel in all images.
 
     `about`: the mean that a second moment is taken about, which is found in the same sweep.
     """
@@ -29,7 +30,8 @@ class Statistic:
 
 @dataclass(frozen=True)
 class ConvProgram:
-    """A convolution of two inputs with its epilogue; one result of full size."""
+    """A convolution of two inputs with its epilogue; one result of full size, of one value per
+    pixel (channels reduced) or of no pixels at all (pooled)."""
 
     program: Program
     term: int
@@ -39,8 +41,10 @@ class ConvProgram:
     params: tuple[int, ...]
     """Inputs of the epilogue: one value per output channel, or a scalar."""
     statistics: tuple[Statistic, ...]
-    order: tuple[int, ...]
-    """Where the result's dimensions are among (images, channels, spatial...)."""
+    folds: tuple[int, ...]
+    """Reductions over all channels, pixel by pixel or of what no longer depends on pixels."""
+    order: tuple[int | None, ...]
+    """Where the result's dimensions are among (images, channels, spatial...); None: of size 1."""
 
     @property
     def channels(self) -> Dim:
@@ -48,9 +52,29 @@ class ConvProgram:
         return self.conv.dims[self.conv.out[1]]
 
     @property
+    def kept(self) -> tuple[int, ...]:
+        """Dimensions of (images, channels, spatial...) that the result has, in its order."""
+        return tuple(place for place in self.order if place is not None)
+
+    @property
+    def pooled(self) -> bool:
+        """The result has no pixels."""
+        return max(self.kept, default=0) < 2
+
+    @property
+    def whole(self) -> bool:
+        """The result is of the convolution's size."""
+        return len(self.kept) == len(self.conv.dims)
+
+    @property
+    def levels(self) -> int:
+        """Sweeps over the pixels before every statistic is known."""
+        return max((s.level for s in self.statistics), default=0)
+
+    @property
     def sweeps(self) -> int:
         """Times that the convolution is computed: once per level of statistics, and at last."""
-        return 1 + max((s.level for s in self.statistics), default=0)
+        return self.levels + (not self.pooled)
 
     @property
     def across(self) -> bool:
@@ -91,12 +115,11 @@ def match(program: Program) -> ConvProgram:
             if flat(program.input(t).dims) not in ((), dims[1]):
                 raise Unsupported(f"`{program.input(t).name}` is more than a value per channel")
             params.append(t)
-    found = _statistics(program, everything, dims)
+    found, folds = _reductions(program, everything, dims)
     if len({s.across for s in found}) > 1:
         raise Unsupported("statistics of images and statistics over images")
-    return ConvProgram(
-        program, term, conv, x, w, tuple(params), found, _order(program.outputs[0].dims, dims)
-    )
+    order = _order(program.outputs[0].dims, dims)
+    return ConvProgram(program, term, conv, x, w, tuple(params), found, folds, order)
 
 
 def _check_geometry(conv: Conv) -> None:
@@ -120,28 +143,38 @@ def _check_geometry(conv: Conv) -> None:
         raise Unsupported(f"a convolution of {conv.lhs_dtype} and {conv.rhs_dtype}")
 
 
-def _order(lies: Dims, dims: Dims) -> tuple[int, ...]:
+def _order(lies: Dims, dims: Dims) -> tuple[int | None, ...]:
     """The place of each of an output's dimensions among those of the convolution."""
     left = list(range(len(dims)))
-    order: list[int] = []
+    order: list[int | None] = []
     for dim in lies:
         place = next((i for i in left if dims[i] == dim), None)
-        if place is None:
-            raise Unsupported("the result is not of the convolution's size")
-        left.remove(place)
+        if place is not None:
+            left.remove(place)
+        elif dim:
+            raise Unsupported("the result is not of the convolution's dimensions")
         order.append(place)
-    if left:
-        raise Unsupported("the result is not of the convolution's size")
+    gone = [i for i in left if dims[i]]
+    pixels = [i for i in range(2, len(dims)) if dims[i]]
+    if 0 in gone or 0 < len(set(pixels) & set(gone)) < len(pixels):
+        raise Unsupported("the result has some dimensions of the images and lacks others")
     return tuple(order)
 
 
-def _statistics(program: Program, terms: list[int], dims: Dims) -> tuple[Statistic, ...]:
+def _reductions(
+    program: Program, terms: list[int], dims: Dims
+) -> tuple[tuple[Statistic, ...], tuple[int, ...]]:
+    """Statistics of pixels, and reductions over channels."""
     level: dict[int, int] = {}
     found: dict[int, Statistic] = {}
+    folds: list[int] = []
     for t in terms:
         term = program[t]
         level[t] = max((level.get(a, 0) for a in term.args), default=0)
         if term.op not in REDUCTIONS:
+            continue
+        if set[Axis](term.attr("over")) == set(dims[1]):
+            folds.append(t)
             continue
         about = _about(program, t, found)
         if about is None:
@@ -150,7 +183,7 @@ def _statistics(program: Program, terms: list[int], dims: Dims) -> tuple[Statist
             level[t] = found[about].level
         across, run = _extent(program, t, dims)
         found[t] = Statistic(t, level[t], about, across, run)
-    return tuple(found.values())
+    return tuple(found.values()), tuple(folds)
 
 
 def _about(program: Program, term: int, found: dict[int, Statistic]) -> int | None:
@@ -169,8 +202,6 @@ def _extent(program: Program, term: int, dims: Dims) -> tuple[bool, int]:
     """(over the images too, consecutive channels) of a reduction over all pixels."""
     t = program[term]
     over = set[Axis](t.attr("over"))
-    if t.op not in ("mean", "sum"):
-        raise Unsupported(f"`{t.op}` follows the convolution")
     images, channels, pixels = dims[0], dims[1], set(flat(dims[2:]))
     if not pixels <= over:
         raise Unsupported("a reduction over something else than all pixels of a channel")
@@ -182,4 +213,6 @@ def _extent(program: Program, term: int, dims: Dims) -> tuple[bool, int]:
         raise Unsupported("a reduction over channels that do not lie together")
     if program[t.args[0]].axes != frozenset(flat(dims)):
         raise Unsupported("a reduction of something else than pixels")
+    if t.op not in ("mean", "sum") and (across or tail):
+        raise Unsupported(f"`{t.op}` over more than the pixels of a channel")
     return across, program.extent(tail)
