@@ -14,7 +14,7 @@ def reference(x, w):
 
 def inputs(key):
     """Zero-mean data; weights scaled by fan-in."""
-    return draw(key, 2048, 1024, 2048)
+    return draw(key, 1024, 512, 1024)
 
 
 def check_inputs(key):
