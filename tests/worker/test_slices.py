@@ -55,6 +55,27 @@ def test_operands_are_computed_without_the_large_tensors() -> None:
     assert values[call.roots[0]].tolist() == [0, 5, 12, 12]
 
 
+def test_a_factor_in_scalar_memory_is_known_too() -> None:
+    def body(factor_ref, x_ref, o_ref):
+        o_ref[...] = x_ref[...] * factor_ref[0, 0]
+
+    def program(x, factor):
+        smem = pl.BlockSpec(memory_space=pltpu.SMEM)
+        scaled = pl.pallas_call(
+            body,
+            in_specs=[smem, pl.BlockSpec(x.shape, lambda: (0, 0))],
+            out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        )
+        return scaled((factor * 2).reshape(1, 1), x @ jnp.ones((512, 512)))
+
+    found = sliced(program, X, jax.ShapeDtypeStruct((1,), jnp.float32))
+    assert found.inputs == (1,) and found.unknown == ()
+    (call,) = found.calls
+    assert list(call.roots) == [0]
+    (value,) = (found.run([np.array([1.5], np.float32)])[root] for root in call.roots.values())
+    assert value.tolist() == [[3.0]]
+
+
 def test_a_loop_hands_on_what_it_does_not_change() -> None:
     def program(x, sizes):
         def step(carry, _):

@@ -8,7 +8,10 @@ import msgspec
 
 
 class ScalarOperand(msgspec.Struct, frozen=True):
-    """One integer operand of a kernel: row-major values of a shape; () for a plain scalar."""
+    """One small operand of a kernel: row-major values of a shape; () for a plain scalar.
+
+    Values of dtype float32 are given as the integers of the same bits.
+    """
 
     shape: tuple[int, ...]
     dtype: str

@@ -126,5 +126,8 @@ def _bytes(aval: Any) -> int:
 
 
 def _operand(array: Array) -> ScalarOperand:
+    if array.dtype == np.float32:
+        array = array.view(np.int32)
+        return ScalarOperand(tuple(array.shape), "float32", tuple(array.ravel().tolist()))
     values = tuple(int(value) for value in array.astype(np.int64).ravel())
     return ScalarOperand(tuple(array.shape), array.dtype.name, values)

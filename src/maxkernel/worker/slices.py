@@ -1,4 +1,4 @@
-"""Cuts out of an exported program what the small integer operands of its kernels depend on.
+"""Cuts out of an exported program what the small operands of its kernels depend on.
 
 Those operands decide trip counts and what is copied. The rest of the program, with its full-size
 tensors, is neither computed nor asked for: the slice is a program of its own for XLA's CPU backend.
@@ -31,6 +31,8 @@ from maxkernel.worker.mosaic.work import outer_flops
 
 ELEMENTS_LIMIT = 1 << 18
 """Elements of the largest operand that is looked at: scalar memory has as many words."""
+FLOATS_LIMIT = 256
+"""The same of floats: a factor, or a number per head."""
 
 FLOPS_LIMIT = 2e11
 BYTES_LIMIT = 4 << 30
@@ -101,14 +103,16 @@ class _Finder:
         )
         roots: dict[int, int] = {}
         for position, operand in enumerate(op.operands):
-            if not _small_integer(operand):
+            number = _small_float(operand)
+            if not number and not _small_integer(operand):
                 continue
             value = self._lift(operand, op)
             reason = "it changes from one execution to the next" if value is None else ""
             slice_ = self._behind(value) if value is not None else set()
             reason = reason or self._too_much(slice_)
             if value is None or reason:
-                self.unknown.append(f"operand {position} of {name or 'a kernel'}: {reason}")
+                if not number:
+                    self.unknown.append(f"operand {position} of {name or 'a kernel'}: {reason}")
                 continue
             self.needed |= slice_
             if value not in self.roots:
@@ -200,6 +204,13 @@ def _small_integer(value: Value) -> bool:
     kind = read_type(value.type)
     integer = kind.element.removeprefix("u").startswith("i")
     return kind.kind == "tensor" and integer and math.prod(kind.shape) <= ELEMENTS_LIMIT
+
+
+def _small_float(value: Value) -> bool:
+    """Factors and the like, which kernels take in scalar memory: they seldom steer, but may."""
+    kind = read_type(value.type)
+    few = math.prod(kind.shape) <= FLOATS_LIMIT
+    return kind.kind == "tensor" and kind.element == "f32" and few
 
 
 def _hlo_type(value: Value) -> str:
