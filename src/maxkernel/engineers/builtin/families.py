@@ -14,6 +14,7 @@ from maxkernel.engineers.builtin import (
     products,
     rotary,
     rowwise,
+    scaled,
     scans,
 )
 from maxkernel.engineers.builtin.terms import Program
@@ -46,6 +47,7 @@ FAMILIES = (
     Family("attention", attention.plans, attention.implement),
     Family("conv", conv.plans, conv.implement),
     Family("scans", scans.plans, scans.implement),
+    Family("scaled", scaled.plans, scaled.implement),
     Family("products", products.plans, products.implement),
 )
 ROTARY = GraphFamily("rotary", rotary.plans, rotary.implement)
