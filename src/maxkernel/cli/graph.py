@@ -73,13 +73,34 @@ def graph(
 
 
 def search_many(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder of task files.")],
+    folder: Annotated[
+        str | None, typer.Argument(metavar="[DIR]", help="Folder of task files.")
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            "--resume",
+            metavar="SEARCH",
+            help="Go on with one that stopped: its name, a unique start of it, `last`, or a path.",
+        ),
+    ] = None,
     target: Annotated[
-        str, typer.Option("--target", help="TPU generation: v4 v5e v5p v6e v7x.")
-    ] = "v6e",
+        str | None, typer.Option("--target", help="TPU generation: v4 v5e v5p v6e v7x (v6e).")
+    ] = None,
     budget_candidates: Annotated[
-        int, typer.Option(help="Kernels to compile and judge at most, over all tasks.")
-    ] = 200,
+        int | None,
+        typer.Option(
+            "--budget-candidates",
+            "--max-evaluations",
+            help="Kernels to compile and judge at most, over all tasks and resumes (200).",
+        ),
+    ] = None,
+    budget_seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--budget-seconds", "--max-time", help="Seconds to search, over all tasks and resumes."
+        ),
+    ] = None,
     policy: Policy = None,
     seed: Seed = 0,
     no_memory: NoMemory = False,
@@ -94,8 +115,19 @@ def search_many(
 ) -> int:
     """Search for kernels for a whole folder of tasks in one budget, shared by what it gains."""
     from maxkernel.cli.flags import Flags
-    from maxkernel.cli.many import run_search_many
+    from maxkernel.cli.many import Limits, run_resume_many, run_search_many
+    from maxkernel.errors import UsageError
 
+    limits = Limits(budget_candidates, budget_seconds)
     flags = Flags(as_json, unsafe_no_sandbox, True, allow_weak_task, not no_memory)
-    settings = settings_of("graph", policy, seed)
-    return run_search_many(folder, target, budget_candidates, flags, settings)
+    if (folder is None) == (resume is None):
+        raise UsageError("give a folder of tasks, or --resume with a search that stopped")
+    if resume is None:
+        settings = settings_of("graph", policy, seed)
+        return run_search_many(folder or "", target or "v6e", limits, flags, settings)
+    if target is not None or policy is not None or seed or no_memory or allow_weak_task:
+        raise UsageError(
+            "a search that goes on keeps its target, policy, seed, memory and weak tasks",
+            "only the budget can change",
+        )
+    return run_resume_many(resume, limits, flags)
