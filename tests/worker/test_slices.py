@@ -76,6 +76,21 @@ def test_a_factor_in_scalar_memory_is_known_too() -> None:
     assert value.tolist() == [[3.0]]
 
 
+def test_sizes_of_groups_that_the_program_finds_are_known() -> None:
+    def program(x, weights, scores):
+        order = jnp.argsort(scores)
+        sizes = jnp.sum(jax.nn.one_hot(scores, 4, dtype=jnp.int32), axis=0)
+        return lax.ragged_dot(x[order] * 2, weights, sizes)
+
+    weights = jax.ShapeDtypeStruct((4, 512, 128), jnp.float32)
+    found = sliced(program, X, weights, jax.ShapeDtypeStruct((1024,), jnp.int32))
+    assert found.inputs == (2,) and found.unknown == ()
+    (call,) = found.calls
+    assert (call.name, call.signature) == ("ragged-dot-metadata", ("s32[4]",))
+    values = found.run([np.repeat(np.arange(4, dtype=np.int32), [1000, 0, 20, 4])])
+    assert values[call.roots[0]].tolist() == [1000, 0, 20, 4]
+
+
 def test_a_loop_hands_on_what_it_does_not_change() -> None:
     def program(x, sizes):
         def step(carry, _):

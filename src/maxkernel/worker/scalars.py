@@ -22,7 +22,8 @@ from maxkernel.types.task import Task
 from maxkernel.worker.arguments import drawing, draws_apart
 from maxkernel.worker.failures import Refused
 from maxkernel.worker.mosaic.errors import MosaicError
-from maxkernel.worker.slices import ELEMENTS_LIMIT, Slice, slice_program
+from maxkernel.worker.operand_types import ELEMENTS_LIMIT
+from maxkernel.worker.slices import Slice, slice_program
 from maxkernel.worker.task_module import load
 
 BYTES_LIMIT = 2 << 30
@@ -77,8 +78,9 @@ def _scalars(exported: jax.export.Exported, task: Task, seeds: tuple[int, ...]) 
 
 
 def _sliced(exported: jax.export.Exported) -> Slice | None:
-    """The slice of a program that has kernels."""
-    if b"tpu_custom_call" not in exported.mlir_module_serialized:
+    """The slice of a program that has kernels, or ragged products."""
+    text = exported.mlir_module_serialized
+    if b"tpu_custom_call" not in text and b"ragged_dot" not in text:
         return None
     return slice_program(exported)
 

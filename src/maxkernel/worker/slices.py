@@ -9,7 +9,6 @@ tensors, is neither computed nor asked for: the slice is a program of its own fo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,15 +24,13 @@ from maxkernel.worker.inlining import inline, name_of
 from maxkernel.worker.mosaic.artifact import TARGET, target_of, walk_operations
 from maxkernel.worker.mosaic.errors import refusing
 from maxkernel.worker.mosaic.facts import tensor_bytes
-from maxkernel.worker.mosaic.read import Value, new_context, read_type
+from maxkernel.worker.mosaic.read import Value, new_context
 from maxkernel.worker.mosaic.segment import check_host_free, cpu_program
 from maxkernel.worker.mosaic.work import outer_flops
+from maxkernel.worker.operand_types import hlo_type, small_float, small_integer
 
-ELEMENTS_LIMIT = 1 << 18
-"""Elements of the largest operand that is looked at: scalar memory has as many words."""
-FLOATS_LIMIT = 256
-"""The same of floats: a factor, or a number per head."""
-
+RAGGED = "ragged-dot-metadata"
+"""XLA's name of the kernel that turns the sizes of groups into a list of visits."""
 FLOPS_LIMIT = 2e11
 BYTES_LIMIT = 4 << 30
 """What a slice may compute and hold: a few seconds on a laptop."""
@@ -77,9 +74,8 @@ def _slice(exported: jax.export.Exported) -> Slice:
     inline(module, context)
     main = next(f for f in module.body.operations if name_of(f) == "main")
     finder = _Finder(main.operation.regions[0].blocks[0])
-    calls = tuple(
-        finder.call(op) for op in walk_operations(main.operation) if target_of(op) == TARGET
-    )
+    found = (finder.steered(op) for op in walk_operations(main.operation))
+    calls = tuple(call for call in found if call is not None)
     kept = exported.module_kept_var_idx
     needed = [argument.arg_number for argument in finder.arguments()]
     run = _build(module, main, finder)
@@ -97,18 +93,38 @@ class _Finder:
         self._lifted: dict[Value, Value | None] = {}
         self._with_kernel: dict[ir.Operation, bool] = {}
 
+    def steered(self, op: ir.Operation) -> Call | None:
+        """What is known of an operation whose time depends on data; None for others."""
+        if target_of(op) == TARGET:
+            return self.call(op)
+        if op.name == "stablehlo.composite" and "ragged_dot" in str(op.attributes["name"]):
+            return self.ragged(op)
+        return None
+
+    def ragged(self, op: ir.Operation) -> Call:
+        """A ragged product, for which XLA makes a kernel that reads the sizes of the groups."""
+        sizes = op.operands[2]
+        roots = self._roots({0: sizes}, op, RAGGED)
+        return Call(RAGGED, (hlo_type(sizes),), roots)
+
     def call(self, op: ir.Operation) -> Call:
+        """A kernel of the program's own."""
         name = (
             str(op.attributes["kernel_name"]).strip('"') if "kernel_name" in op.attributes else ""
         )
+        roots = self._roots(dict(enumerate(op.operands)), op, name)
+        return Call(name, tuple(hlo_type(v) for v in op.operands), roots)
+
+    def _roots(self, operands: dict[int, Value], op: ir.Operation, name: str) -> dict[int, int]:
+        """Small operands by position, as indices into the roots; what is in the way is noted."""
         roots: dict[int, int] = {}
-        for position, operand in enumerate(op.operands):
-            number = _small_float(operand)
-            if not number and not _small_integer(operand):
+        for position, operand in operands.items():
+            number = small_float(operand)
+            if not number and not small_integer(operand):
                 continue
             value = self._lift(operand, op)
             reason = "it changes from one execution to the next" if value is None else ""
-            slice_ = self._behind(value) if value is not None else set()
+            slice_ = self._behind(value) if value is not None else set[ir.Operation]()
             reason = reason or self._too_much(slice_)
             if value is None or reason:
                 if not number:
@@ -118,7 +134,7 @@ class _Finder:
             if value not in self.roots:
                 self.roots.append(value)
             roots[position] = self.roots.index(value)
-        return Call(name, tuple(_hlo_type(v) for v in op.operands), roots)
+        return roots
 
     def arguments(self) -> list[Any]:
         """Arguments of the main block that the roots depend on, in order."""
@@ -198,31 +214,6 @@ class _Finder:
             inside = (op, *walk_operations(op))
             self._with_kernel[op] = any(target_of(inner) == TARGET for inner in inside)
         return self._with_kernel[op]
-
-
-def _small_integer(value: Value) -> bool:
-    kind = read_type(value.type)
-    integer = kind.element.removeprefix("u").startswith("i")
-    return kind.kind == "tensor" and integer and math.prod(kind.shape) <= ELEMENTS_LIMIT
-
-
-def _small_float(value: Value) -> bool:
-    """Factors and the like, which kernels take in scalar memory: they seldom steer, but may."""
-    kind = read_type(value.type)
-    few = math.prod(kind.shape) <= FLOATS_LIMIT
-    return kind.kind == "tensor" and kind.element == "f32" and few
-
-
-def _hlo_type(value: Value) -> str:
-    kind = read_type(value.type)
-    element = kind.element.lower()
-    if element == "i1":
-        element = "pred"
-    elif element.startswith("ui"):
-        element = f"u{element[2:]}"
-    elif element.startswith("i"):
-        element = f"s{element[1:]}"
-    return f"{element}[{','.join(map(str, kind.shape))}]"
 
 
 def _defined(op: ir.Operation) -> set[Value]:

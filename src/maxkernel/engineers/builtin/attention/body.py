@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from maxkernel.engineers.builtin import chunks
@@ -93,11 +94,23 @@ def _scalar(extra: Side) -> bool:
     return not extra.rows and not extra.cols
 
 
+_BENDS = frozenset({"tanh", "logistic", "exp", "square", "integer_pow"})
+
+
 def _positions(a: Attention) -> bool:
     """Whether the score or a mask speaks of positions."""
     program = a.program
     terms = program.reach([a.score, *a.mask.rest], stop=lambda t: t == a.product)
     return any(program[t].op == "iota" and program[t].attr("over") == a.rows for t in terms)
+
+
+def _bent(a: Attention) -> bool:
+    """Whether the score bends the product, as a cap does: then rounded, scaled queries would not be
+    near enough, and the product itself is scaled. Powers of two are exact."""
+    program = a.program
+    terms = set(program.reach([a.score], stop=lambda t: t == a.product)) - {a.product}
+    bends = any(program[t].op in _BENDS for t in terms)
+    return bends and math.frexp(a.scale)[0] != 0.5
 
 
 def _scaled(a: Attention, module: Module) -> str:
@@ -106,6 +119,8 @@ def _scaled(a: Attention, module: Module) -> str:
         return "q_ref[0]"
     why = "with log2(e): weights are powers of two" if a.plain else ""
     module.constants["SCALE"] = (number(scale), why)
+    if _bent(a):
+        return "q_ref[0]"
     return "(q_ref[0].astype(jnp.float32) * SCALE).astype(q_ref.dtype)"
 
 
@@ -129,6 +144,8 @@ def _score(plan: Plan, module: Module) -> list[str]:
         (value,) = scope.write([condition])
         written += [*scope.lines, f"s = jnp.where({value.text}, s, LOWEST)"]
         scope.lines = []
+    if _bent(a):
+        written.insert(0, "s = s * SCALE")
     used = "\n".join(written)
     lines = [
         "def score(rows, start, size, masked=False):",
