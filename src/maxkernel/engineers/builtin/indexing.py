@@ -115,6 +115,13 @@ def slice_of(w: Writer, node: Node) -> Code:
     return Code(f"{w.full(source).at(100)}[{', '.join(parts)}]")
 
 
+def joined(w: Writer, node: Node) -> Code:
+    """Arrays one after another, or beside one another along a new dimension."""
+    parts = ", ".join(w.full(v).text for v in node.inputs)
+    axis = node.params["axis" if node.op == "stack" else "dimension"]
+    return Code(f"jnp.{node.op}([{parts}], axis={int(axis)})")
+
+
 def split(w: Writer, node: Node, value: int) -> Code:
     """One of the parts that an array is cut into."""
     (source,) = node.inputs

@@ -72,8 +72,9 @@ class Sizes:
             for other in self.dims[value]:
                 parts = self.table.resolve(other)
                 if len(parts) > 1 and parts[-1] == axis and not heads.intersection(parts):
-                    outer = self.table.extent(parts[:-1])
-                    return f"{self._whole(parts)} // {outer}"
+                    outer = parts[:-1]
+                    size = self._whole(outer) or str(self.table.extent(outer))
+                    return f"{self._whole(parts)} // {size}"
         return self.integer(self.table.size(axis))
 
     def _of(self, value: int) -> Dims:
@@ -125,6 +126,10 @@ class Sizes:
                 (node.inputs[0], i) for i, n in enumerate(shape) if not self._fills(of[0][i], n)
             ]
             return [self._kept(of[0], v) for v in node.outputs]
+        if node.op == "stack":
+            axis = int(node.params["axis"])
+            whole = self._together(of, (*shape[:axis], *shape[axis + 1 :]))
+            return [(*whole[:axis], self.table.fresh(shape[axis]), *whole[axis:])]
         if node.op == "concatenate":
             along = int(node.params["dimension"])
             apart = [(*dims[:along], (), *dims[along + 1 :]) for dims in of]

@@ -176,9 +176,8 @@ class Writer:
             return indexing.slice_of(self, node)
         if node.op == "split":
             return indexing.split(self, node, value)
-        if node.op == "concatenate":
-            parts = ", ".join(self.full(v).text for v in node.inputs)
-            return Code(f"jnp.concatenate([{parts}], axis={int(node.params['dimension'])})")
+        if node.op in ("concatenate", "stack"):
+            return indexing.joined(self, node)
         if node.op == "transpose":
             order = ", ".join(str(int(i)) for i in node.params["permutation"])
             return Code(f"{self.full(source).at(100)}.transpose({order})")
