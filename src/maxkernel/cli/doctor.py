@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from maxkernel.engineers.llm import KEYS, ProviderStatus, count_models, probe, p
 from maxkernel.errors import EXIT_ACCEPTED, EXIT_ENVIRONMENT, MaxkernelError
 from maxkernel.executor import open_executor
 from maxkernel.executor.devices import tpu_device_files
-from maxkernel.judge import find_tpu
+from maxkernel.judge import calibrations_found, find_tpu
 from maxkernel.types import Failure
 
 
@@ -40,7 +40,7 @@ def run_doctor(as_json: bool, probe_providers: bool = False, models: Sequence[st
     findings = [
         Finding("python", sys.version_info >= (3, 11), platform.python_version()),
         _settings(),
-        _workers(),
+        *_workers(),
         _tpu(),
         *(_provider(status, probe_providers) for status in providers()),
         *([_ollama()] if probe_providers else []),
@@ -102,15 +102,31 @@ def _model(word: str) -> Finding:
         return Finding(name, False, error.message, error.advice)
 
 
-def _workers() -> Finding:
+def _workers() -> list[Finding]:
+    """The workers, and the constants that the clock has with their compiler."""
     try:
         with open_session("v6e", use_cache=False) as session:
             versions = session.judge.versions
             level = session.executor.sandbox
     except MaxkernelError as error:
-        return Finding("workers", False, error.message, error.advice)
+        return [Finding("workers", False, error.message, error.advice)]
     text = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return Finding("workers", True, f"{text}; sandbox {level}")
+    return [Finding("workers", True, f"{text}; sandbox {level}"), _clock(versions)]
+
+
+def _clock(versions: Mapping[str, str]) -> Finding:
+    """Whether a calibration is in use, for which device and compiler; without one, no fault."""
+    try:
+        settings = load_settings()
+        found = calibrations_found(settings, versions)
+    except MaxkernelError as error:
+        return Finding("clock", False, error.message, error.advice)
+    if not found:
+        where = "is off" if settings.calibration else f"has no file in {settings.calibration_path}"
+        return Finding("clock", True, f"published constants for every target: calibration {where}")
+    unused = [one for one in found if one.clock is None]
+    advice = "maxkernel calibrate, on a TPU host with this compiler" if unused else ""
+    return Finding("clock", True, "; ".join(one.note for one in found), advice)
 
 
 def _tpu() -> Finding:

@@ -5,6 +5,7 @@ from maxkernel.judge.bound import fastest_rate as fastest_rate
 from maxkernel.judge.cache import STAGE_VERSIONS as STAGE_VERSIONS
 from maxkernel.judge.cache import Cache as Cache
 from maxkernel.judge.cache import stage_key as stage_key
+from maxkernel.judge.calibration import calibrations_found as calibrations_found
 from maxkernel.judge.checklist import Item as Item
 from maxkernel.judge.checklist import checklist as checklist
 from maxkernel.judge.judge import Judge as Judge

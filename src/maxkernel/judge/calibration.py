@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import msgspec
 
 from maxkernel.config import Settings
-from maxkernel.schedule.calibrated import calibration_for
-from maxkernel.targets import Target
+from maxkernel.schedule.calibrated import OFF, calibration_for, read_calibration
+from maxkernel.targets import TARGETS, Target
 from maxkernel.types import Calibration
 
 
@@ -31,3 +31,16 @@ def clock_version(calibration: Calibration | None) -> dict[str, str]:
         return {}
     digest = hashlib.sha256(msgspec.json.encode(calibration.clock)).hexdigest()
     return {"clock": f"calibrated-{digest[:12]}"}
+
+
+def calibrations_found(settings: Settings, versions: Mapping[str, str]) -> list[Calibration]:
+    """What the user's calibration files mean, one for each target that there is a file for.
+
+    Raises UsageError for a broken file, or a missing one that the settings name.
+    """
+    targets = list(TARGETS.values())
+    if settings.calibration and settings.calibration != OFF:
+        own = read_calibration(settings.calibration_path).target
+        targets = [TARGETS[own]] if own in TARGETS else targets[:1]
+    found = (calibration_in_force(settings, target, versions) for target in targets)
+    return [calibration for calibration in found if calibration is not None]

@@ -40,6 +40,8 @@ def digest(
         + (f"; roofline {time_words(bound)}, {percent(bound / program.seconds)} of it" if bound
            else "")
     ]  # fmt: skip
+    clock = program.calibration.note if program.calibration else ""
+    lines += _wrapped(f"clock: {clock}") if clock else []
     ops = [op for op in sorted(program.ops, key=lambda op: -op.cycles) if op.cycles > 0]
     if not ops:
         return lines
@@ -57,7 +59,8 @@ def digest(
     lines += _outside(program)
     for op in [op for op in ops if op.kind == "kernel"][:_KERNELS]:
         lines += _kernel(op, program, source.splitlines())
-    notes = [f"assumed: {note}" for note in program.assumptions[:4]]
+    assumed = [note for note in program.assumptions if note != clock]
+    notes = [f"assumed: {note}" for note in assumed[:4]]
     if program.unknown:
         names = ", ".join(f"{name} x{count}" for name, count in list(program.unknown.items())[:6])
         notes.append(f"instructions of unknown unit: {names}")
