@@ -90,6 +90,16 @@ def sink_and_window(q, k, v, sink):
     return jnp.einsum("bhqk,bhkd->bhqd", weights.astype(v.dtype), v)
 
 
+def sink_per_query(q, k, v, sink):
+    """What stands where heads usually do are many small problems; queries have the sinks."""
+    scores = jnp.einsum("mhd,mnd->mhn", q, k, preferred_element_type=jnp.float32) * 0.125
+    sink = sink[:, None]
+    top = jnp.maximum(jnp.max(scores, axis=-1, keepdims=True), sink)
+    e = jnp.exp(scores - top)
+    weights = e / (jnp.sum(e, axis=-1, keepdims=True) + jnp.exp(sink - top))
+    return jnp.einsum("mhn,mnd->mhd", weights.astype(v.dtype), v)
+
+
 def biased(q, k, v, bias):
     scores = jnp.einsum("bhqd,bhkd->bhqk", q, k) * q.shape[-1] ** -0.5 + bias
     weights = jax.nn.softmax(jnp.where(causal(q.shape[2]), scores, -1e30), axis=-1)
@@ -120,6 +130,14 @@ def normed(q, k, v, w):
         )
 
     return grouped(norm(q), norm(k), v)
+
+
+def keys_are_values(q, kv, w):
+    return normed(q, kv, kv, w)
+
+
+def one_array(x, w):
+    return normed(x, x, x, w)
 
 
 def arrays(*shapes, dtype="float32"):
@@ -160,11 +178,14 @@ def test_window_sweep_and_band(length):
     [
         (one_key_head, arrays((2, 3, 100, 64), (2, 150, 64), (2, 150, 32))),
         (sink_and_window, (*arrays(*[(2, 3, 200, 64)] * 3), ((3,), "float32"))),
+        (sink_per_query, (*arrays((7, 20, 64), *[(7, 90, 64)] * 2), ((20,), "float32"))),
         (biased, arrays(*[(2, 3, 150, 64)] * 3, (3, 150, 150))),
         (biased, arrays(*[(2, 3, 150, 64)] * 3, (2, 1, 150, 150))),
         (key_mask, (*arrays(*[(2, 3, 150, 64)] * 3), ((2, 150), "bool"))),
         (slopes, (*arrays(*[(1, 3, 150, 64)] * 3), ((3,), "float32"))),
         (normed, (*arrays((1, 150, 4, 64), *[(1, 150, 2, 64)] * 2), ((64,), "float32"))),
+        (keys_are_values, arrays((1, 150, 4, 64), (1, 150, 2, 64), (64,))),
+        (one_array, arrays((2, 70, 2, 64), (64,))),
     ],
 )
 def test_more_attentions(reference, specs):

@@ -64,11 +64,12 @@ def _kernel(
     everything = [a.program.input(t) for t in a.program.live() if a.program[t].op == "input"]
     shapes = Shapes(a.program, tuple(everything), arrays)
     defaults = [f"{name}={choices[0]}" for name, choices in tunables.items()]
-    q, k, v = (heads_first(s, arrays[s.use.index], shapes) for s in (a.q, a.k, a.v))
+    changed, named = prepare(a.program, _sides(a), arrays, module, a.read)
+    q, k, v = (heads_first(s, n, shapes) for s, n in zip((a.q, a.k, a.v), named, strict=True))
     lines = [
         call("kernel", [*arguments, "*", *defaults], 0, "def ", ":"),
         doc("Heads and blocks of queries over a grid.", 4),
-        *(line for s, role in _sides(a) for line in prepare(a.program, s, role, arrays, module)),
+        *changed,
         f"    q_heads = {q}",
         "    length = q_heads.shape[-2]",
         "    unit = ROWS * strips",

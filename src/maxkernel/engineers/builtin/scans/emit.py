@@ -49,16 +49,17 @@ def _kernel(
     everything = [program.input(t) for t in program.live() if program[t].op == "input"]
     shapes = Shapes(program, tuple(everything), arrays)
     defaults = [f"{name}={choices[0]}" for name, choices in tunables.items()]
-    q, k, v = (heads_first(s, arrays[s.use.index], shapes) for s in scan.sides)
-    for name in arguments:
+    roles = list(zip(scan.sides, ("queries", "keys", "values"), strict=True))
+    changed, named = prepare(program, roles, arrays, module)
+    q, k, v = (heads_first(s, n, shapes) for s, n in zip(scan.sides, named, strict=True))
+    for name in (*arguments, *named):
         names.new(name)
-    roles = zip(scan.sides, ("queries", "keys", "values"), strict=True)
     turn, turn_value = (".swapaxes(1, 2)" if narrow(n) else "" for n in scan.sizes[2:])
     count = "decays.shape[0]" if scan.step is not None else "count"
     lines = [
         call("kernel", [*arguments, "*", *defaults], 0, "def ", ":"),
         doc("A few heads per step of the grid, all positions of each.", 4),
-        *(line for s, role in roles for line in prepare(program, s, role, arrays, module)),
+        *changed,
         f"    q_heads = {q}",
         "    length, width = q_heads.shape[-2:]",
         "    # At least two chunks where there is room: one program for every length.",
