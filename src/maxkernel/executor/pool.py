@@ -112,7 +112,8 @@ class Pool:
         except (OSError, subprocess.SubprocessError) as error:
             return FailureReply(start_failure(request, error))
 
-    def _serve(self, slot: int, request: Request) -> Reply:
+    def _serve(self, slot: int, request: Request, *, again: bool = False) -> Reply:
+        """One whose worker was killed from outside is asked once more: that says nothing of it."""
         worker = self._worker(slot)
         if worker is None:
             return FailureReply(closed_failure(request))
@@ -126,6 +127,8 @@ class Pool:
             return self._decoder.decode(body)
         except WorkerFault as fault:
             self._discard(slot)
+            if fault.killed and not again and not self._stopped:
+                return self._serve(slot, request, again=True)
             closed = closed_failure(request) if self._stopped else None
             return FailureReply(closed or fault_failure(request, fault, warm))
         except msgspec.MsgspecError as error:

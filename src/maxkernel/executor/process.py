@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import selectors
 import shutil
+import signal
 import struct
 import subprocess
 import time
@@ -30,6 +31,8 @@ class WorkerFault(Exception):
         super().__init__(message)
         self.kind: FaultKind = kind
         self.log = log
+        self.killed = False
+        """Somebody else sent it SIGKILL: a person, or a machine that ran out of memory."""
 
 
 class WorkerProcess:
@@ -106,7 +109,7 @@ class WorkerProcess:
         except BlockingIOError:
             return outgoing
         except BrokenPipeError:
-            raise self._fault("died", self._ending()) from None
+            raise self._death() from None
 
     def _receive(self) -> bytes:
         try:
@@ -114,7 +117,7 @@ class WorkerProcess:
         except BlockingIOError:
             return b""
         if not part:
-            raise self._fault("died", self._ending())
+            raise self._death()
         return part
 
     def _watch(self, deadline: float, seconds: float, memory_bytes: int) -> None:
@@ -123,16 +126,17 @@ class WorkerProcess:
         if private_bytes(self.pid) > memory_bytes:
             raise self._fault("memory", f"it outgrew {memory_bytes / 2**30:.1f} GiB")
 
-    def _ending(self) -> str:
+    def _death(self) -> WorkerFault:
         try:
             status = self._process.wait(1.0)
         except subprocess.TimeoutExpired:
-            return "it closed its pipe"
-        if status < 0:
-            return f"it was killed by signal {-status}"
-        if status > 128:
-            return f"it was killed by signal {status - 128}"
-        return f"it exited with status {status}"
+            return self._fault("died", "it closed its pipe")
+        number = -status if status < 0 else status - 128
+        if number <= 0:
+            return self._fault("died", f"it exited with status {status}")
+        fault = self._fault("died", f"it was killed by signal {number}")
+        fault.killed = number == signal.SIGKILL
+        return fault
 
     def _fault(self, kind: FaultKind, message: str) -> WorkerFault:
         self.kill()
