@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Literal
 
 ProblemKind = Literal[
@@ -21,3 +23,19 @@ class ScheduleError(Exception):
     def __init__(self, kind: ProblemKind, message: str) -> None:
         super().__init__(message)
         self.kind: ProblemKind = kind
+
+
+@contextmanager
+def reading(what: str) -> Generator[None]:
+    """Turns what damaged text makes of its reader into ScheduleError(`foreign`) that names it."""
+    try:
+        yield
+    except ScheduleError:
+        raise
+    except (ArithmeticError, AssertionError, LookupError, OSError, RecursionError, SyntaxError,
+            TypeError, ValueError) as error:  # fmt: skip
+        raise ScheduleError(
+            "foreign",
+            f"{what}: not a schedule as this reader knows them: {type(error).__name__}: "
+            f"{str(error)[:200]}",
+        ) from error

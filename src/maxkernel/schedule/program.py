@@ -12,7 +12,7 @@ from maxkernel.schedule.lanes import with_addresses
 from maxkernel.schedule.machine import Activity, Given, Machine
 from maxkernel.schedule.opcodes import COUNTED
 from maxkernel.schedule.operands import Kernel, Known, ScalarOperand, assign, words
-from maxkernel.schedule.problem import ScheduleError
+from maxkernel.schedule.problem import ScheduleError, reading
 from maxkernel.schedule.text import Program, parse_program
 from maxkernel.schedule.translate import Executable, translate
 
@@ -243,7 +243,8 @@ class Library:
     def _translate(self, program: Program, top: bool) -> Executable:
         flags = _TOP_FLAGS if top else 0
         context = Context(self._base, flags, int(top), _PARAMETERS, follows_copies=top)
-        made = translate(program, context, self._slots)
+        with reading(program.name):
+            made = translate(program, context, self._slots)
         self._base += SPACING * max(1, made.allocations)
         for found in (program.unknown, made.unknown):
             for op, count in found.items():

@@ -14,7 +14,7 @@ from maxkernel.schedule.folder import Dump, open_dump
 from maxkernel.schedule.lines import lines_of
 from maxkernel.schedule.opcodes import COUNTED
 from maxkernel.schedule.operands import Known
-from maxkernel.schedule.problem import ScheduleError
+from maxkernel.schedule.problem import ScheduleError, reading
 from maxkernel.schedule.program import Core, Library, OpRun
 from maxkernel.schedule.regions import copies_of, regions_of
 from maxkernel.schedule.vmem import VmemReport, read_report
@@ -58,10 +58,20 @@ def simulate_draws(
     `draws` of the result are the times of all seeds; empty where data does not matter. Raises
     ScheduleError.
     """
+    with reading(str(folder)):
+        return _simulate(folder, target, draws or {0: Known()}, compiler, calibration)
+
+
+def _simulate(
+    folder: Path,
+    target: Target,
+    draws: Mapping[int, Known],
+    compiler: str,
+    calibration: Calibration | None,
+) -> ProgramTime:
     library = _open(folder, target)
     clock = clock_of(target, calibration)
     runs: dict[int, _Run] = {}
-    draws = draws or {0: Known()}
     for seed, known in draws.items():
         same = next((runs[other] for other in runs if draws[other] == known), None)
         runs[seed] = same or _run(library, target, clock, known)

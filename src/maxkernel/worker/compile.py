@@ -116,7 +116,7 @@ def _simulate(
             folder, target, data.draws, compiler=compiler(), calibration=calibration
         )
     except ScheduleError as error:
-        return None, str(error)
+        return None, f"{error} ({error.kind}; written by {compiler()})"
     assumptions = (*program.assumptions, *data.notes)
     return msgspec.structs.replace(program, assumptions=assumptions), ""
 
