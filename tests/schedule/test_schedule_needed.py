@@ -142,3 +142,34 @@ def test_the_draw_nearest_to_the_mean_is_told(tmp_path: Path) -> None:
     assert [draw.seconds for draw in told.draws] == [alone[seed].seconds for seed in draws]
     assert (told.cycles, told.ops) == (alone[2].cycles, alone[2].ops)
     assert alone[3].cycles - alone[1].cycles == 500
+
+
+@pytest.mark.parametrize("name", ["v4", "v6e"])
+def test_a_scalar_out_of_vector_memory_is_followed(tmp_path: Path, name: str) -> None:
+    """A kernel sleeps as long as a scalar says that the program loads, pushes and pops.
+
+    Copies address VMEM in granules: of 32 bytes on v6e, of 512, as loads do, on v4.
+    """
+    source, place = ("%s1_s0", "[#allocation6]") if name == "v4" else ("%s9_s4", "%s8_s3")
+    top = schedule(
+        "%s1_s0 = scalar_parameter_address 0  ;;  %40 = vsyncpa [#allocation5], 0",
+        "%s8_s3 = sshll.u32 [#allocation6], 4  ;;  %s9_s4 = sshll.u32 %s1_s0, 4",
+        f"%3 = dma.hbm_to_vmem /*hbm=*/{source}, /*size_in_granules=*/1, /*vmem=*/{place}, "
+        "/*dst_syncflagno=*/[#allocation5]",
+        "%31 = dma.done.wait [#allocation5], 1",
+        "%v11_v1 = vld [vmem:[#allocation6] sm:$0xff]",
+        "%12 = vpush %v11_v1",
+        "%s13_s5 = spop %12",
+        "%2 = inlined_call %s13_s5 /* %k */",
+    )
+    kernel = schedule(
+        "%s1_s0 = inlined_call_operand.<no memory space> [shape: s32[1], index: 0, kind: input]",
+        "%5 = vdelay %s1_s0",
+    )
+    hlo = "ENTRY %main (a: s32[1]) -> s32[1] {\n  %a = s32[1]{0} parameter(0)\n"
+    hlo += "  %k = s32[1]{0} fusion(%a)\n}\n"
+    folder = folder_of(tmp_path, top, hlo, k=kernel)
+    known = Known((), {0: ScalarOperand((1,), "int32", (4321,))})
+    told = simulate(folder, TARGETS[name], known=known)
+    assert next(op for op in told.ops if op.name == "k").cycles == 4323
+    assert not [note for note in told.assumptions if "unknown" in note or "zero" in note]

@@ -151,7 +151,7 @@ class Machine:
 
     def lane(self, address: int) -> int:
         """The first word at an address of vector memory; 0 where it is not known."""
-        words = self.memory.find("vmem", address << 4 & M, 1)
+        words = self.memory.find("vmem", address * (STEP // self.granule) & M, 1)
         if words:
             return Given(words[0])
         self.lost = True
