@@ -110,6 +110,22 @@ def test_rotations_of_two_arrays_share_one_kernel():
     assert_equal(reference, source, draw(shapes(1, 9, 32), seed=5), block=8)
 
 
+def test_attention_over_rows_that_an_index_chooses():
+    def reference(q, table, index):
+        rows = jax.vmap(lambda t, i: t[i])(table, jnp.maximum(index, 0))
+        s = jnp.einsum("bmhd,bmnd->bmhn", q, rows) * 0.125
+        s = jnp.where((index >= 0)[:, :, None], s, -jnp.inf)
+        return jnp.einsum("bmhn,bmnd->bmhd", jax.nn.softmax(s, axis=-1), rows)
+
+    def shapes(batch, queries, chosen):
+        q, table = (batch, queries, 8, 64), (batch, 100, 64)
+        return (q, "float32"), (table, "float32"), ((batch, queries, chosen), "int32")
+
+    (source,) = sources(reference, *shapes(2, 6, 40))
+    assert_clean(source)
+    assert_equal(reference, source, draw(shapes(1, 5, 70), seed=6))
+
+
 def test_equal_operations_are_done_once():
     def reference(q, k, v):
         return soft(rotate(q), rotate(k), v)

@@ -79,6 +79,14 @@ def gather(w: Writer, node: Node) -> Code:
     if axes == [rank - 1] and batch == list(range(rank - 1)) and not offsets:
         parts = f"{w.full(operand).text}, {w.full(index).text}"
         return Code(f"jnp.take_along_axis({parts}, axis={rank - 1})")
+    whole = sizes == [1, 1, *shape[2:]]
+    if (
+        (axes, batch) == ([1], [0])
+        and whole
+        and offsets == list(range(len(picked), rank - 2 + len(picked)))
+    ):
+        parts = f"{w.full(operand).text}, {w.full(index).text}"
+        return Code(f"jax.vmap(lambda rows, index: rows[index])({parts})")
     raise Unsupported("a `gather` of another form")
 
 
@@ -113,6 +121,15 @@ def slice_of(w: Writer, node: Node) -> Code:
         spaced = f"{ends[0]}{gap if ends[0] else ''}:{gap if ends[1] else ''}{ends[1]}"
         parts.append(f"{spaced}:{stride}" if stride != 1 else spaced)
     return Code(f"{w.full(source).at(100)}[{', '.join(parts)}]")
+
+
+def shift(w: Writer, node: Node, codes: list[Code]) -> Code:
+    """A shift of bits, to the right with the sign of the operand's type."""
+    unsigned = w.graph.values[node.inputs[0]].dtype.startswith("u")
+    if node.op != "shift_left" and (node.op == "shift_right_logical") != unsigned:
+        raise Unsupported(f"`{node.op}` of another sign beside the kernels")
+    sign = "<<" if node.op == "shift_left" else ">>"
+    return Code(f"{codes[0].at(11)} {sign} {codes[1].at(11)}", 9)
 
 
 def joined(w: Writer, node: Node) -> Code:

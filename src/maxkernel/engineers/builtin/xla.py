@@ -37,7 +37,6 @@ _NAMES = {
     "transpose": "turned",
 }
 _REDUCE = {"reduce_sum": "jnp.sum", "reduce_max": "jnp.max", "reduce_min": "jnp.min"}
-_LAX = frozenset({"shift_left", "shift_right_logical", "shift_right_arithmetic"})
 _SHAPING = ("reshape", "squeeze", "expand_dims")
 
 
@@ -260,8 +259,8 @@ class Writer:
             return Code(f"{codes[0].at(tight)} {sign} {codes[1].at(level + 1)}", level)
         if node.op in CALLS:
             return Code(f"{CALLS[node.op]}({', '.join(texts)})")
-        if node.op in _LAX:
-            return Code(f"jax.lax.{node.op}({', '.join(texts)})")
+        if node.op.startswith("shift_"):
+            return indexing.shift(self, node, codes)
         raise Unsupported(f"`{node.op}` beside the kernels")
 
     def _whole_division(self, node: Node) -> tuple[int, int] | None:

@@ -25,7 +25,7 @@ UPDATE = '''def update(top, acc, s, values):
 TAKEN = tuple(
     "i h b j r q k v s o q_ref k_ref v_ref out_ref wide_ref block strip strips window width first "
     "top acc rows keys start size row column distance visible masked edge key_count update "
-    "product score step widen back lane ones near far whole ragged".split()
+    "product score step widen back lane ones near far whole ragged key_block".split()
 )
 _WIDEN = """\
 wide_ref[:, :width] = v_ref[0]
@@ -49,16 +49,16 @@ def body(plan: Plan, module: Module) -> str:
     a = plan.attention
     extras = [f"{plan.names[e.term]}_ref" for e in a.read]
     refs = ["q_ref", "k_ref", "v_ref", *extras, "out_ref", "wide_ref"]
-    options = ["strips", *(["window"] if a.mask.window else [])]
-    if not a.mask.causal:
-        options.append("key_count")
+    options = ["key_count", "key_block"]
+    if a.mask.causal:
+        options = ["strips", *(["window"] if a.mask.window else [])]
     module.helpers.add(UPDATE)
     module.constants.setdefault("LOWEST", ("-1e30", "stands for a score that is not visible"))
     lines = [
         call("body", [*refs, "*", *options], 0, "def ", ":"),
         doc("One block of queries against the keys that it sees.", 4),
         "    block, width = q_ref.shape[1], v_ref.shape[2]",
-        "    strip = block // strips",
+        *(["    strip = block // strips"] if a.mask.causal else []),
         *(_head(a) if any(_scalar(e) for e in a.read) else []),
         "    i = pl.program_id(1)",
         *(["    first = i * block"] if a.mask.causal or _positions(a) else []),
@@ -105,11 +105,9 @@ def _positions(a: Attention) -> bool:
 
 
 def _bent(a: Attention) -> bool:
-    """Whether the score bends the product, as a cap does: then rounded, scaled queries would not be
-    near enough, and the product itself is scaled. Powers of two are exact."""
-    program = a.program
-    terms = set(program.reach([a.score], stop=lambda t: t == a.product)) - {a.product}
-    bends = any(program[t].op in _BENDS for t in terms)
+    """Whether the score bends the product, as a cap does: scaled queries, rounded, would not do."""
+    terms = set(a.program.reach([a.score], stop=lambda t: t == a.product)) - {a.product}
+    bends = any(a.program[t].op in _BENDS for t in terms)
     return bends and math.frexp(a.scale)[0] != 0.5
 
 
@@ -150,7 +148,7 @@ def _score(plan: Plan, module: Module) -> list[str]:
     lines = [
         "def score(rows, start, size, masked=False):",
         doc("Scores of a slice of queries and `size` keys from `start`, as powers of two.", 4),
-        "    keys = pl.ds(pl.multiple_of(start, strip), size)",
+        f"    keys = pl.ds(pl.multiple_of(start, {'strip' if bounded else 'key_block'}), size)",
         call("jax.lax.dot_general", ["q[rows]", "k_ref[0, keys]", *numbers], 4, "s = "),
     ]
     if "row" in names_in(used):
@@ -229,8 +227,13 @@ def _start(plan: Plan) -> list[str]:
             f"    acc = jnp.zeros(({tall}, wide_ref.shape[1]), jnp.float32)",
         ]
     ref = f"{plan.names[a.sink.term]}_ref"
+    top = f"jnp.full(({tall}, 1), {ref}[h % {ref}.shape[0]] * {number(LOG2_E)})"
+    if a.sink.rows:
+        if plan.band:
+            raise Unsupported("sinks per query, and strips with their whole windows")
+        top = f"{ref}[0].astype(jnp.float32) * {number(LOG2_E)}"
     return [
-        f"    top = jnp.full(({tall}, 1), {ref}[h % {ref}.shape[0]] * {number(LOG2_E)})",
+        f"    top = {top}",
         f"    lane = jax.lax.broadcasted_iota(jnp.int32, ({tall}, wide_ref.shape[1]), 1)",
         "    acc = jnp.where(lane < width, 0.0, 1.0)",
     ]
@@ -244,16 +247,17 @@ _STORE = (
 
 def _sweep(a: Attention) -> list[str]:
     """Blocks of keys from the first visible one to the diagonal, and the diagonal in strips."""
+    wide = "block" if a.mask.causal else "key_block"
     step = [
         "",
         "    def step(j, carry, masked=False):",
-        "        return update(*carry, *score(slice(0, block), j * block, block, masked))",
+        f"        return update(*carry, *score(slice(0, block), j * {wide}, {wide}, masked))",
         "",
     ]
     if not a.mask.causal:
         return [
             *step,
-            "    whole, ragged = divmod(key_count, block)",
+            "    whole, ragged = divmod(key_count, key_block)",
             "    top, acc = jax.lax.fori_loop(0, whole, step, (top, acc))",
             "    if ragged:",
             "        top, acc = step(whole, (top, acc), masked=True)",

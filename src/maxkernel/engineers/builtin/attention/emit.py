@@ -28,7 +28,7 @@ _EXTRA = '''def flatten_extra(x, rows, cols):
 _OWN = tuple(
     "heads length key_count group shared out flatten flatten_extra unit lanes queries keys values "
     "rows width value_width q_heads block strips prepare_queries prepare_keys prepare_values "
-    "update body".split()
+    "update body key_block".split()
 )
 
 
@@ -46,6 +46,9 @@ def attention_module(
     limit = f"{vmem_limit >> 20} * 2**20"
     module.constants["VMEM_LIMIT_BYTES"] = (limit, "keys and values of a head stay in VMEM")
     module.constants["ROWS"] = ("16", "of a tile: strips are whole tiles")
+    if not a.mask.causal:
+        module.constants["KEYS"] = ("1024", "of a block at most: its scores stay a few MiB")
+        module.constants["LANES"] = ("128", "of a vector: blocks of keys lie along them")
     module.helpers.add(FLATTEN)
     kernel = _kernel(info, plan, arguments, arrays, tunables, module)
     module.functions += [text, kernel]
@@ -66,6 +69,7 @@ def _kernel(
     defaults = [f"{name}={choices[0]}" for name, choices in tunables.items()]
     changed, named = prepare(a.program, _sides(a), arrays, module, a.read)
     q, k, v = (heads_first(s, n, shapes) for s, n in zip((a.q, a.k, a.v), named, strict=True))
+    wide = "block" if a.mask.causal else "key_block"
     lines = [
         call("kernel", [*arguments, "*", *defaults], 0, "def ", ":"),
         doc("Heads and blocks of queries over a grid.", 4),
@@ -75,8 +79,9 @@ def _kernel(
         "    unit = ROWS * strips",
         "    block = min(block, pl.cdiv(length, unit) * unit)",
         "    queries = flatten(q_heads, block)",
-        call("flatten", [k, "block"], 4, "keys = "),
-        call("flatten", [v, "block"], 4, "values = "),
+        *_key_blocks(a, arrays),
+        call("flatten", [k, wide], 4, "keys = "),
+        call("flatten", [v, wide], 4, "values = "),
         "    heads, rows, width = queries.shape",
         "    value_width = values.shape[2]",
         "    lanes = pl.cdiv(value_width + 1, 128) * 128",
@@ -95,11 +100,11 @@ def _kernel(
         lines += [f"    {line}" for line in prepared]
         blocks.append((shape, _head(a, extra, name), "i" if extra.rows else "0"))
         passed.append(name)
-    bound = ["body", "strips=strips"]
+    bound = ["body", *(["strips=strips"] if a.mask.causal else [])]
     if a.mask.window is not None:
         bound.append(f"window={_window(info, a.mask.window, arguments, module)}")
     if not a.mask.causal:
-        bound.append(f"key_count={_key_count(a, arrays[a.k.use.index])}")
+        bound += ["key_count=key_count", "key_block=key_block"]
     grid, kinds = "(heads, rows // block)", '("parallel", "arbitrary")'
     if a.shared is not None:
         shared = f"{plan.names[a.shared.term]}.shape[0]"
@@ -151,6 +156,16 @@ def _head(a: Attention, side: Side, name: str) -> str:
         return head
     group = "group" if name in ("keys", "values") else f"(heads // {name}.shape[0])"
     return f"({head}) // {group}" if level else f"{head} // {group}"
+
+
+def _key_blocks(a: Attention, arrays: tuple[str, ...]) -> list[str]:
+    """Where every key is visible, blocks of keys need not be those of queries."""
+    if a.mask.causal:
+        return []
+    return [
+        f"    key_count = {_key_count(a, arrays[a.k.use.index])}",
+        "    key_block = min(KEYS, pl.cdiv(key_count, LANES) * LANES)",
+    ]
 
 
 def _key_count(a: Attention, name: str) -> str:

@@ -94,7 +94,8 @@ def match(program: Program) -> Attention:
     extras = _extras(program, [score, *mask.rest], product, (pair.heads, pair.rows, pair.cols))
     return Attention(
         program, pair.q, pair.k, pair.v, pair.heads, pair.rows, pair.cols, score, product,
-        scale * pair.scale, mask, extras, _sink(program, softmax.sink, pair.heads), output,
+        scale * pair.scale, mask, extras,
+        _sink(program, softmax.sink, pair.heads, pair.rows), output,
         pair.result, pair.precision,
     )  # fmt: skip
 
@@ -273,9 +274,11 @@ def _extra(program: Program, term: int, heads: Dim, rows: Dim, cols: Dim) -> Sid
     return side(program, term, spread, mine[0], mine[1], "inner")
 
 
-def _sink(program: Program, sink: int | None, heads: Dim) -> Side | None:
+def _sink(program: Program, sink: int | None, heads: Dim, rows: Dim) -> Side | None:
+    """A number per head, or per query where the heads share their sinks."""
     if sink is None:
         return None
-    spread = [(a, program.sizes[a], a in program[sink].axes) for a in heads]
+    axes = program[sink].axes
+    spread = [(a, program.sizes[a], a in axes) for a in heads]
     share(spread, "inner")
-    return side(program, sink, spread, (), (), "inner")
+    return side(program, sink, spread, rows if axes & set(rows) else (), (), "inner")
