@@ -38,6 +38,17 @@ def test_sizes_explain_constants() -> None:
     assert {(float(c.full), float(c.check)) for c in found.constants} == {(1024.0, 256.0)}
 
 
+def test_numbers_that_are_equal_by_chance_do_not_matter() -> None:
+    def program(x: Any, steps: Any) -> Any:
+        last = jnp.minimum(steps[0], x.shape[0])
+        return mosaic_zoo.softmax(x) * last, jnp.minimum(steps[1], 64)
+
+    steps = np.array([1, 2], np.int32)
+    found = differences(program, [normal(128, 128), steps], [normal(64, 128), steps])
+    assert found.same
+    assert any("128" in c.full and "64" in c.check for c in found.constants)
+
+
 def test_another_body_at_full_size_is_another_program() -> None:
     def cheat(x: Any) -> Any:
         def body(x_ref: Any, o_ref: Any) -> None:

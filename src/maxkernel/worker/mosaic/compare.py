@@ -21,6 +21,7 @@ from maxkernel.worker.mosaic.artifact import Program
 from maxkernel.worker.mosaic.errors import refusing
 from maxkernel.worker.mosaic.model import Kernel
 from maxkernel.worker.mosaic.read import read_func
+from maxkernel.worker.mosaic.renumber import constants_apart
 from maxkernel.worker.mosaic.syntax import Block, Func, Op, Raw, Type
 
 _IGNORED = {"backend_config", "operand_layouts", "result_layouts", "sym_name", "function_type"}
@@ -70,6 +71,7 @@ class _Comparison:
 
     def funcs(self, name: str, full: Func, check: Func) -> None:
         """Two functions; stops at the first operation that differs in kind."""
+        full, check = constants_apart(full), constants_apart(check)
         pairs = list(_paired(full.body, check.body))
         uses = _first_uses(full)
         for a, b in pairs:
