@@ -43,7 +43,7 @@ class Row:
 
     task: str
     bound: float
-    """The roofline's: no program takes less."""
+    """Seconds by the roofline."""
     xla: float
     exhaustive: float
     space: int

@@ -133,7 +133,7 @@ class SimulatedWorkers:
 
 def _serve(request: Request) -> tuple[str, Reply]:
     if isinstance(request, PingRequest):
-        return "ping", PingReply({"jax": "simulated"})
+        return "ping", PingReply({"jax": "simulated", "libtpu": "simulated"})
     if isinstance(request, CaptureRequest):
         name = hashlib.sha256(f"{request.source}{request.tunables}".encode()).digest()
         program = name * (PROGRAM_BYTES // len(name))
