@@ -53,6 +53,18 @@ def test_equals_the_reference(reference, specs):
     assert_equal(reference, source, draw(specs, 2), 5e-2, **SMALL)
 
 
+def gated(x, first, second):
+    """Two products, joined, and nothing after."""
+    return (x @ first) * jax.nn.sigmoid(x @ second)
+
+
+def test_the_first_half_alone():
+    specs = arrays((2, 30, 256), (256, 384), (256, 384))
+    (source,) = sources(gated, *specs)
+    assert_clean(source, line_length=88)
+    assert_equal(gated, source, draw(specs, 1), 5e-2, block_m=64, block_n=128)
+
+
 def test_ruff_agrees():
     for reference, specs in CASES:
         (source,) = sources(reference, *specs)

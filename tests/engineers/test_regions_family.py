@@ -76,7 +76,8 @@ def test_a_second_product_whose_rows_are_reduced():
 
 def test_two_attentions_keep_their_own_constants():
     def reference(q, k, v, k_2, v_2):
-        return jnp.tanh(soft(soft(q, k, v) * 2.0, k_2, v_2))
+        s = jnp.einsum("bqhd,bkhd->bhqk", soft(q, k, v) * 2.0, k_2)
+        return jnp.tanh(jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(s, axis=-1), v_2))
 
     shape = ((1, 64, HEADS, WIDTH), "float32")
     (source,) = sources(reference, *[shape] * 5)
@@ -124,6 +125,21 @@ def test_attention_over_rows_that_an_index_chooses():
     (source,) = sources(reference, *shapes(2, 6, 40))
     assert_clean(source)
     assert_equal(reference, source, draw(shapes(1, 5, 70), seed=6))
+
+
+def test_gates_around_a_batched_product():
+    def reference(z, w_1, w_2, w_3, w_4):
+        left = (z @ w_1) * jax.nn.sigmoid(z @ w_2)
+        right = (z @ w_3) * jax.nn.sigmoid(z @ w_4)
+        return jnp.einsum("ikc,jkc->ijc", left, right)
+
+    def shapes(n):
+        return tuple((s, "bfloat16") for s in ((n, n, 64), *[(64, 64)] * 4))
+
+    (source,) = sources(reference, *shapes(24), only="2 x products")
+    assert source.count("pl.pallas_call") == 1
+    assert_clean(source)
+    assert_equal(reference, source, draw(shapes(20), seed=7), tolerance=6e-2)
 
 
 def test_equal_operations_are_done_once():

@@ -45,6 +45,11 @@ STORY = (
     "both is rounded and stored once. A second kernel multiplies that by the last matrix."
 )
 
+PAIR_STORY = (
+    "Two products of the same rows in one pass: rows are read once, and what becomes of\n"
+    "both is stored once."
+)
+
 
 def feed_forward_module(
     info: TaskInfo, layer: FeedForward, tunables: TunableSpace, vmem_limit: int
@@ -52,15 +57,17 @@ def feed_forward_module(
     """Source of one feed-forward layer."""
     arguments = parameters(info, Names(_OWN))
     arrays = tuple(array_names(info, arguments))
-    module = Module("Feed-forward layer of three products.", STORY, tunables)
+    title = "Feed-forward layer of three products." if layer.last else "Two products, joined."
+    module = Module(title, STORY if layer.last else PAIR_STORY, tunables)
     limit = f"{vmem_limit >> 20} * 2**20"
     module.constants["VMEM_LIMIT_BYTES"] = (limit, "two buffers per block, and a chunk")
     module.constants["CHUNK_ROWS"] = ("512", "of a block at a time: enough for the matrix unit")
-    module.helpers.add(DIVISOR)
-    body = _combine(layer, module)
-    last = _dot("hidden_ref[rows, :]", "weight_ref[...]", layer.last)
-    kernel = _kernel(layer, arguments, arrays, tunables)
-    module.functions += [body, _ADD_UP.format(product=last), kernel]
+    module.functions.append(_combine(layer, module))
+    if layer.last:
+        module.helpers.add(DIVISOR)
+        last = _dot("hidden_ref[rows, :]", "weight_ref[...]", layer.last)
+        module.functions.append(_ADD_UP.format(product=last))
+    module.functions.append(_kernel(layer, arguments, arrays, tunables))
     return module.render()
 
 
@@ -114,27 +121,41 @@ def _kernel(
     layer: FeedForward, arguments: list[str], arrays: tuple[str, ...], tunables: TunableSpace
 ) -> str:
     x = arrays[layer.x.index]
-    first, second = (arrays[w.use.index] for w in layer.weights)
-    last = arrays[layer.last.use.index]
     defaults = [f"{name}={choices[0]}" for name, choices in tunables.items()]
-    width, inner = (f"{first}.shape[{p}]" for p in ((1, 0) if layer.weights[0].flipped else (0, 1)))
-    n = f"{last}.shape[{0 if layer.last.flipped else 1}]"
-    specs = [_weight_spec(w, ("k", "block_n"), ("0", "j")) for w in layer.weights]
-    out_spec = _weight_spec(layer.last, ("out_k", "out_n"), ("step", "j"), "i, j, step")
+    lines = [
+        call("kernel", [*arguments, "*", *defaults], 0, "def ", ":"),
+        doc("Blocks of rows and columns over a grid" + (", twice." if layer.last else "."), 4),
+        *_first_call(layer, arrays),
+        *(_last_call(layer.last, layer, arrays) if layer.last else []),
+    ]
+    result, width = ("out", "n") if layer.last else ("hidden", "width")
     shape = (
         f"{x}.shape"
         if layer.x.dims[-1:] == layer.output.dims[-1:]
-        else f"(*{x}.shape[:{len(layer.output.dims) - 1}], n)"
+        else f"(*{x}.shape[:{len(layer.output.dims) - 1}], {width})"
     )
-    lines = [
-        call("kernel", [*arguments, "*", *defaults], 0, "def ", ":"),
-        doc("Blocks of rows and columns over a grid, twice.", 4),
-        f"    k, width, n = {width}, {inner}, {n}",
+    return "\n".join([*lines, f"    return {result}.reshape({shape})"])
+
+
+def _first_call(layer: FeedForward, arrays: tuple[str, ...]) -> list[str]:
+    x = arrays[layer.x.index]
+    first, second = (arrays[w.use.index] for w in layer.weights)
+    width, inner = (f"{first}.shape[{p}]" for p in ((1, 0) if layer.weights[0].flipped else (0, 1)))
+    specs = [_weight_spec(w, ("k", "block_n"), ("0", "j")) for w in layer.weights]
+    sizes = f"    k, width = {width}, {inner}"
+    heights = ["CHUNK_ROWS", "block_m // 2", "half"]
+    if layer.last:
+        last = arrays[layer.last.use.index]
+        n = f"{last}.shape[{0 if layer.last.flipped else 1}]"
+        sizes = f"    k, width, n = {width}, {inner}, {n}"
+        heights.insert(2, "out_m // 2")
+    return [
+        sizes,
         f"    x_rows = {x}.reshape(-1, k)",
         "    m = x_rows.shape[0]",
         "    # Two chunks of a block at least: one program for every number of rows.",
         "    half = pl.cdiv(m, 32) * 16",
-        "    chunk_rows = min(CHUNK_ROWS, block_m // 2, out_m // 2, half)",
+        f"    chunk_rows = min({', '.join(heights)})",
         "    block_m = min(block_m, pl.cdiv(m, chunk_rows) * chunk_rows)",
         "    block_n = min(block_n, width)",
         "    hidden = pl.pallas_call(",
@@ -151,6 +172,13 @@ def _kernel(
         "            vmem_limit_bytes=VMEM_LIMIT_BYTES,",
         "        ),",
         f"    )(x_rows, {first}, {second})",
+    ]
+
+
+def _last_call(weight: Weight, layer: FeedForward, arrays: tuple[str, ...]) -> list[str]:
+    last = arrays[weight.use.index]
+    out_spec = _weight_spec(weight, ("out_k", "out_n"), ("step", "j"), "i, j, step")
+    return [
         "    out_m = min(out_m, pl.cdiv(m, chunk_rows) * chunk_rows)",
         "    out_n = min(out_n, n)",
         "    out_k = divisor(width, out_k)",
@@ -170,9 +198,7 @@ def _kernel(
         "            vmem_limit_bytes=VMEM_LIMIT_BYTES,",
         "        ),",
         f"    )(hidden, {last})",
-        f"    return out.reshape({shape})",
     ]
-    return "\n".join(lines)
 
 
 def _weight_spec(

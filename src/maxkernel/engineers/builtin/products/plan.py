@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.costs import memory_seconds
-from maxkernel.engineers.builtin.products.emit import STORY, feed_forward_module
+from maxkernel.engineers.builtin.products.emit import PAIR_STORY, STORY, feed_forward_module
 from maxkernel.engineers.builtin.products.match import FeedForward, match
 from maxkernel.engineers.builtin.terms import Program
 from maxkernel.targets import Target
 from maxkernel.types import Plan, TaskInfo, TunableSpace
 
 STRATEGY = "two products in one pass, then the last one"
+PAIR = "two products in one pass"
 VMEM_SHARE = 0.88
 """Of VMEM that blocks may take; the rest is the compiler's."""
 MXU_SHARE = 0.92
@@ -25,11 +26,13 @@ def plans(info: TaskInfo, program: Program, target: Target) -> list[Plan]:
     tunables(layer, target)
     rows, width, hidden, out = layer.sizes
     work = 2.0 * rows * hidden * (2 * width + out) / (target.bf16_flops * MXU_SHARE)
-    moved = ITEM * (rows * (width + 2 * hidden + out) + hidden * (2 * width + out))
+    stored = 2 * hidden if out else hidden
+    moved = ITEM * (rows * (width + stored + out) + hidden * (2 * width + out))
     traffic = memory_seconds(moved, target)
     cost = f"{work * 1e6:.0f} us of products, {traffic * 1e6:.0f} us of traffic"
-    reason = f"{' '.join(STORY.split())} {cost}."
-    return [Plan("products", STRATEGY, reason, {}, max(work, traffic))]
+    reason = f"{' '.join((STORY if layer.last else PAIR_STORY).split())} {cost}."
+    strategy = STRATEGY if layer.last else PAIR
+    return [Plan("products", strategy, reason, {}, max(work, traffic))]
 
 
 def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> str:
@@ -57,9 +60,14 @@ def tunables(layer: FeedForward, target: Target) -> TunableSpace:
     ]
     if not pairs or not lasts:
         raise Unsupported("no blocks of these products fit in VMEM")
-    return {
+    space: TunableSpace = {
         "block_m": tuple(dict.fromkeys(m for m, _ in pairs))[:2],
         "block_n": tuple(dict.fromkeys(n for m, n in pairs if m == pairs[0][0]))[:2],
+    }
+    if not layer.last:
+        return space
+    return {
+        **space,
         "out_m": tuple(dict.fromkeys(m for m, _ in lasts))[:2],
         "out_n": tuple(dict.fromkeys(m for m, _ in lasts))[:2],
         "out_k": tuple(dict.fromkeys(k for m, k in lasts if m == lasts[0][0]))[:2],

@@ -15,7 +15,7 @@ from maxkernel.engineers.builtin.regions.flow import LAYOUT, Flow, bits_of, memb
 from maxkernel.engineers.builtin.rotary import rotations
 from maxkernel.types import ArraySpec, Graph, TaskInfo
 
-Kind = Literal["attention", "convolution", "product", "rotation", "rows"]
+Kind = Literal["attention", "convolution", "product", "pair", "rotation", "rows"]
 _PRODUCTS = ("dot_general", "conv_general_dilated")
 _JOINS = ELEMENTWISE | LAYOUT | {"reduce_sum", "reduce_max", "reduce_min"}
 """What a kernel may do with its product before it stores a result."""
@@ -66,6 +66,12 @@ def cores(flow: Flow) -> list[Core]:
             if plain and "reduce_max" in ops and {"exp", "exp2"}.intersection(ops):
                 found.append(Core("attention", between, (first, second)))
                 taken |= {first, second}
+    for first in products:
+        for second in products:
+            joint = _joint(flow, first, second) if first < second else 0
+            if joint and not taken & {first, second}:
+                found.append(Core("pair", joint, (first, second)))
+                taken |= {first, second}
     for i in products:
         if i not in taken:
             kind: Kind = "product" if nodes[i].op == "dot_general" else "convolution"
@@ -73,14 +79,29 @@ def cores(flow: Flow) -> list[Core]:
     return sorted(found, key=lambda core: core.products)
 
 
+def _joint(flow: Flow, first: int, second: int) -> int:
+    """Two products of the same rows and all up to where they meet; 0 where they do not, or where
+    more than elementwise operations lie between."""
+    nodes = flow.graph.nodes
+    below = flow.below(first), flow.below(second)
+    both = below[0] & below[1]
+    same = nodes[first].inputs[0] == nodes[second].inputs[0]
+    if not same or not both or both >> second & 1:
+        return 0
+    meeting = next(members(both))
+    inside = (below[0] | below[1]) & flow.above[meeting]
+    between = [nodes[i].op for i in members(inside) if i not in (first, second)]
+    return inside if ELEMENTWISE.issuperset(between) else 0
+
+
 def regions(flow: Flow, core: Core, info: TaskInfo) -> Iterator[Region]:
     """Regions around a core, the largest first."""
     wide = _following(flow, core)
-    last = core.products[-1]
+    products = bits_of(core.products)
     ends = [
         value
         for i in members(wide)
-        if flow.above[i] >> last & 1
+        if flow.above[i] & products == products
         for value in flow.graph.nodes[i].outputs
     ]
     if core.kind != "attention":
@@ -101,7 +122,9 @@ def _computes(flow: Flow, value: int) -> bool:
 def _following(flow: Flow, core: Core) -> int:
     """The core and all after it that may join: no more products, and no detour around it."""
     graph, wide = flow.graph, core.nodes
-    after = flow.below(core.products[0])
+    after = 0
+    for product in core.products:
+        after |= flow.below(product)
     for i in members(after & ~core.nodes):
         node = graph.nodes[i]
         detour = any(flow.needs(v, after) and not wide >> flow.maker[v] & 1 for v in node.inputs)
@@ -202,11 +225,13 @@ def _widens(graph: Graph, i: int) -> bool:
 def _named(
     flow: Flow, core: Core, inside: int, inputs: Sequence[int], info: TaskInfo
 ) -> dict[int, str]:
-    """A region's inputs with names, operands of products first: the task's own names where it has
-    them, else by the operand's part."""
+    """A region's inputs with names: operands of products first, by their part, so that like regions
+    have like sources; then the others, by the task's own names."""
     own = dict(zip(flow.graph.inputs, info.input_names, strict=False))
     hints = ("q", "k", "v") if core.kind == "attention" else ("x", "w")
     first = bits_of(core.products[:1])
+    if core.kind == "pair":
+        hints = ("x", "w_1", "x", "w_2")
     operands = [v for p in core.products for v in flow.graph.nodes[p].inputs]
     operands = [v for v in operands if not flow.needs(v, first)]
     found: dict[int, str] = {}
@@ -215,7 +240,7 @@ def _named(
         sources = {operand, *(v for i in members(reached) for v in flow.graph.nodes[i].inputs)}
         for value in inputs:
             if value in sources:
-                found.setdefault(value, own.get(value, hint))
+                found.setdefault(value, hint)
     for value in inputs:
         found.setdefault(value, own.get(value, "extra"))
     return found

@@ -37,7 +37,13 @@ _SMALL = 0.02
 """Share of a program's arithmetic below which a product is not worth a kernel."""
 _XLA_SHARE = 0.9
 """Of peak that XLA's own products reach, for estimates."""
-_FAMILY = {"attention": "attention", "convolution": "conv", "product": "matmul", "rows": "rowwise"}
+_FAMILY = {
+    "attention": "attention",
+    "convolution": "conv",
+    "product": "matmul",
+    "pair": "products",
+    "rows": "rowwise",
+}
 """Whose reason to refuse a part is worth telling, by the kind of the part."""
 
 
