@@ -29,19 +29,24 @@ LIMIT = 2.0
 
 
 def compiled(session: Session, task: Task) -> CompileReply:
-    """The reference of a task, compiled and simulated. Raises RuntimeError where that fails."""
+    """The reference of a task, compiled and simulated. Raises RuntimeError with the reason."""
     target = session.judge.target.name
     request = TraceRequest(task, target, session.settings.check_limit_mb << 20)
     traced = session.executor.submit(request).result()
     if not isinstance(traced, TraceReply):
-        raise RuntimeError(f"{task.name}: {getattr(traced, 'failure', traced)}")
+        raise RuntimeError(_reason(traced))
     program = traced.info.reference_tpu
     reply = session.executor.submit(
         CompileRequest(program, target, task=task, seeds=TIMING_SEEDS)
     ).result()
     if not isinstance(reply, CompileReply):
-        raise RuntimeError(f"{task.name}: {getattr(reply, 'failure', reply)}")
+        raise RuntimeError(_reason(reply))
     return reply
+
+
+def _reason(reply: object) -> str:
+    failure = getattr(reply, "failure", None)
+    return str(getattr(failure, "message", reply))[:200]
 
 
 def digest(reply: CompileReply) -> str:
@@ -62,10 +67,16 @@ def main() -> None:
         if not options.tasks or any(name.startswith(start) for start in options.tasks)
     ]
     slow: list[str] = []
+    failed: list[str] = []
     print("| task | compile | draw data | simulate | digest |\n| --- | --- | --- | --- | --- |")
     with open_session(options.target, use_cache=False) as session:
         for name in names:
-            reply = compiled(session, suites.load(options.suite, name))
+            try:
+                reply = compiled(session, suites.load(options.suite, name))
+            except RuntimeError as error:
+                failed.append(name)
+                print(f"| {name} | {error} | - | - | - |", flush=True)
+                continue
             took = reply.simulate_seconds
             if took > min(LIMIT, reply.compile_seconds):
                 slow.append(name)
@@ -74,8 +85,10 @@ def main() -> None:
                 f"{took:.2f} s | {digest(reply)[:12]} |",
                 flush=True,
             )
-    print(f"\n{len(names) - len(slow)} of {len(names)} within the limit; slower: {slow or 'none'}")
-    sys.exit(bool(slow))
+    within = len(names) - len(slow) - len(failed)
+    print(f"\n{within} of {len(names)} within the limit; slower: {', '.join(slow) or 'none'}; "
+          f"failed: {', '.join(failed) or 'none'}")  # fmt: skip
+    sys.exit(bool(slow or failed))
 
 
 if __name__ == "__main__":
