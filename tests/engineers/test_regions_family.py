@@ -142,6 +142,18 @@ def test_gates_around_a_batched_product():
     assert_equal(reference, source, draw(shapes(20), seed=7), tolerance=6e-2)
 
 
+def test_a_part_that_no_family_knows_is_taken_apart():
+    def reference(x, w_1, w_2, w_3, b):
+        gate = jax.nn.sigmoid(x @ w_2)
+        return jnp.sort(jnp.tanh((x @ w_1) * gate) @ w_3 + b, axis=0)
+
+    specs = tuple((s, "float32") for s in ((48, 128), *[(128, 128)] * 3, (128,)))
+    found = sources(reference, *specs)
+    assert found and all("products" not in source.split("import")[0] for source in found)
+    for source in found:
+        assert_equal(reference, source, draw(specs, seed=8))
+
+
 def test_equal_operations_are_done_once():
     def reference(q, k, v):
         return soft(rotate(q), rotate(k), v)

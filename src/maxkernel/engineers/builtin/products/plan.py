@@ -46,9 +46,10 @@ def tunables(layer: FeedForward, target: Target) -> TunableSpace:
     """Blocks of whole k for the first two products, with an accumulator for the last one."""
     _, width, _, _ = layer.sizes
     free = VMEM_SHARE * target.vmem_bytes
+    heights = (1024, 512, 256, 128) if layer.last else (8192, 4096, 2048, 1024, 512, 256, 128)
     pairs = [
         (m, n)
-        for m in (1024, 512, 256, 128)
+        for m in heights
         for n in (512, 256, 128)
         if 2 * ITEM * (width * (m + 2 * n) + m * n) + 3 * 4 * 512 * n <= free
     ]

@@ -33,6 +33,11 @@ class Core:
     """The products and all that lies between them, as bits."""
     products: tuple[int, ...]
 
+    def alone(self) -> list[Core]:
+        """Its products one by one, where it has several."""
+        several = self.products if len(self.products) > 1 else ()
+        return [Core("product", 1 << p, (p,)) for p in several]
+
     def flops(self, graph: Graph) -> float:
         """Arithmetic of its products."""
         return sum(product_flops(graph, p) for p in self.products)

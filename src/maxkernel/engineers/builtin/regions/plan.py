@@ -83,7 +83,10 @@ def _sets(info: TaskInfo, target: Target) -> list[list[Choice]]:
     large = [core for core in found if core.flops(info.graph) >= _SMALL * total]
     reasons: list[str] = []
     best = {core: _planned(regions(flow, core, info), target, reasons) for core in large}
-    known = sorted((c for c in large if best[c]), key=lambda c: -c.flops(info.graph))
+    for core in [core for core in large if not best[core]]:
+        for single in core.alone():
+            best[single] = _planned(regions(flow, single, info), target, reasons)
+    known = sorted((c for c in best if best[c]), key=lambda c: -c.flops(info.graph))
     if not known:
         turned = _rotations(flow, info, target, reasons)
         rows = [] if turned else _planned(row_regions(flow, info), target, reasons)
