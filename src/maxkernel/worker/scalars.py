@@ -31,6 +31,10 @@ BYTES_LIMIT = 2 << 30
 PEAK_LIMIT = 8 << 30
 """Memory in which they are drawn: two thirds of what a worker has by default."""
 
+KEPT_LIMIT = 256 << 20
+"""Bytes of drawn inputs that a worker keeps, those of three seeds at least: the next candidate of
+the task needs them again."""
+
 Array = np.ndarray[Any, Any]
 
 
@@ -110,11 +114,16 @@ def drawn(task: Task, seed: int, wanted: tuple[int, ...]) -> dict[int, Array]:
     module = load(task)
     arrays = drawing(module, module.full, "inputs", wanted, PEAK_LIMIT)(seed).arrays
     found = {index: np.asarray(array) for index, array in zip(wanted, arrays, strict=True)}
-    if sum(array.nbytes for array in found.values()) <= 64 << 20:
-        while len(_kept) >= 16:
+    size = _held(found)
+    if 3 * size <= KEPT_LIMIT:
+        while _kept and size + sum(map(_held, _kept.values())) > KEPT_LIMIT:
             _kept.pop(next(iter(_kept)))
         _kept[key] = found
     return found
+
+
+def _held(arrays: dict[int, Array]) -> int:
+    return sum(array.nbytes for array in arrays.values())
 
 
 def _small_integer(aval: Any) -> bool:
