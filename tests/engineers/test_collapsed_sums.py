@@ -62,7 +62,13 @@ def test_the_product_has_a_column_per_run():
     assert info.graph.values[product.outputs[0]].shape == (64, 4096 // RUN)
 
 
-@pytest.mark.parametrize("reference", [bent, weighted])
+def needed(x, w):
+    """The outputs are needed themselves."""
+    t = x @ w.T
+    return jnp.sum(t, axis=1), jnp.max(t, axis=1)
+
+
+@pytest.mark.parametrize("reference", [bent, weighted, needed])
 def test_other_sums_stay(reference):
     bias = reference is weighted
     assert collapsed(task_info(reference, *shapes(64, 512, 256, bias=bias))) is None

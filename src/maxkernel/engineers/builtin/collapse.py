@@ -17,7 +17,8 @@ _SCALING = ("mul", "div")
 
 
 def collapsed(info: TaskInfo) -> TaskInfo | None:
-    """The task with such sums taken into the weights; None where there are none."""
+    """The task with such sums taken into the weights; None where there are none, or where something
+    else needs the outputs that are summed."""
     graph = info.graph
     for position, node in enumerate(graph.nodes):
         if node.op != "reduce_sum":
@@ -26,8 +27,10 @@ def collapsed(info: TaskInfo) -> TaskInfo | None:
         if rewriting.replace(node):
             nodes = (*graph.nodes[:position], *rewriting.nodes, *graph.nodes[position + 1 :])
             new = replace(graph, values=tuple(rewriting.values), nodes=nodes)
-            changed = replace(info, graph=_live(new))
-            return collapsed(changed) or changed
+            live = _live(new)
+            if rewriting.products.isdisjoint(v for n in live.nodes for v in n.outputs):
+                changed = replace(info, graph=live)
+                return collapsed(changed) or changed
     return None
 
 
@@ -50,7 +53,8 @@ class _Rewriting:
         self.nodes: list[Node] = []
         self.made = {v: node for node in graph.nodes for v in node.outputs}
         self.groups = 1
-        self.products = 0
+        self.products = set[int]()
+        """Products that the sum no longer needs."""
 
     def replace(self, node: Node) -> bool:
         """Writes the sum anew; False where it does not go through to a product."""
@@ -135,7 +139,7 @@ class _Rewriting:
             kind,
             {"new_dtype": kind},
         )
-        self.products += 1
+        self.products.add(node.outputs[0])
         if self.groups == 1:
             return self._vector_product(x, sums)
         shape = (*self._shape(node.outputs[0])[:-1], self.groups)
