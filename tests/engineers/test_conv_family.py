@@ -75,6 +75,19 @@ def norm_logsumexp(x, w, b):
     return jax.nn.logsumexp(c + jnp.tanh(group_norm(x, w, b)), axis=1, keepdims=True)
 
 
+def volume_norm_mean(x, w, b):
+    """The mean of normalised values depends on the scales and on the means of channels alone."""
+    c = conv(x, w) + b[:, None, None, None]
+    groups = c.reshape(c.shape[0], 4, -1)
+    mean, var = (f(groups, axis=-1, keepdims=True) for f in (jnp.mean, jnp.var))
+    y = ((groups - mean) / jnp.sqrt(var + 1e-5)).reshape(c.shape)
+    return (y * b[:, None, None, None] - 1.0).mean((1, 2, 3, 4))
+
+
+def volume_pooled(x, w, b):
+    return jnp.tanh(conv(x, w, "SAME") * b[:, None, None, None]).mean((2, 3, 4))
+
+
 CASES = [
     (relu_bias, ((3, 64, 21, 14), "bfloat16"), ((24, 64, 3, 3), "bfloat16"), ((24,), "float32")),
     (rewritten, ((24,), "float32"), ((3, 3, 5, 24), "float32"), ((17, 5, 9, 11), "float32")),
@@ -85,9 +98,22 @@ CASES = [
     (batch_norm, ((18, 64, 9, 6), "float32"), ((8, 64, 3, 3), "float32"), ((8,), "float32")),
     (gelu_pooled, ((3, 5, 20, 11), "float32"), ((24, 5, 3, 3), "float32"), ((24,), "float32")),
     (extremes, ((2, 8, 16, 13), "bfloat16"), ((8, 8, 3, 3), "bfloat16")),
+    (
+        volume_norm_mean,
+        ((3, 3, 4, 5, 11), "float32"),
+        ((16, 3, 2, 3, 3), "float32"),
+        ((16,), "float32"),
+    ),
+    (
+        volume_pooled,
+        ((2, 2, 3, 4, 9), "bfloat16"),
+        ((8, 2, 3, 3, 2), "bfloat16"),
+        ((8,), "bfloat16"),
+    ),
     (norm_logsumexp, ((2, 8, 21, 9), "float32"), ((16, 8, 3, 3), "float32"), ((16,), "float32")),
 ]
 COLUMNS_IN_LANES = ("gelu_pooled", "extremes", "norm_logsumexp")
+IMAGES_IN_LANES = ("volume_norm_mean", "volume_pooled")
 NAMES = [case[0].__name__ for case in CASES]
 
 
@@ -108,6 +134,7 @@ def test_equals_the_reference(written, name):
     (source,) = written[name]
     tolerance = 2e-2 if inputs[0].dtype == jnp.bfloat16 else 1e-4
     constants = {"step_groups": 2} if name in COLUMNS_IN_LANES else {"chunk_cols": 4}
+    constants = {} if name in IMAGES_IN_LANES else constants
     assert_equal(reference, source, inputs, tolerance, **constants)
 
 

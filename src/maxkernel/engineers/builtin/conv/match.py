@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from maxkernel.engineers.builtin.axes import Axis, Dim, Dims, Unsupported
+from maxkernel.engineers.builtin.conv.linear import collapsed
 from maxkernel.engineers.builtin.convolutions import Conv
 from maxkernel.engineers.builtin.operands import flat
 from maxkernel.engineers.builtin.terms import REDUCTIONS, InputUse, Program
@@ -45,6 +46,8 @@ class ConvProgram:
     """Reductions over all channels, pixel by pixel or of what no longer depends on pixels."""
     order: tuple[int | None, ...]
     """Where the result's dimensions are among (images, channels, spatial...); None: of size 1."""
+    collapsed: bool = False
+    """A mean of normalised values comes from their statistics alone."""
 
     @property
     def channels(self) -> Dim:
@@ -89,7 +92,19 @@ class ConvProgram:
 
 
 def match(program: Program) -> ConvProgram:
-    """The program as one convolution; raises Unsupported with the reason."""
+    """The program as one convolution; raises Unsupported with the reason.
+
+    A mean that waits for other statistics is taken from them where it is linear in the rest.
+    """
+    conv = _matched(program)
+    if not conv.pooled or conv.levels < 2:
+        return conv
+    pixels = frozenset(flat([conv.conv.dims[i] for i in conv.conv.out[2:]]))
+    simpler = _matched(collapsed(program, pixels))
+    return replace(simpler, collapsed=True) if simpler.levels < conv.levels else conv
+
+
+def _matched(program: Program) -> ConvProgram:
     convs = [t for t in program.live() if program[t].op == "conv"]
     if len(convs) != 1:
         raise Unsupported(f"it holds {len(convs) or 'no'} convolutions")

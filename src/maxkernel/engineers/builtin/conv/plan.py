@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from maxkernel.engineers.builtin.axes import Unsupported
-from maxkernel.engineers.builtin.conv import planes
+from maxkernel.engineers.builtin.conv import planes, volumes
 from maxkernel.engineers.builtin.conv.emit import IMAGES, ROWS, module_text
 from maxkernel.engineers.builtin.conv.match import ConvProgram, match
 from maxkernel.engineers.builtin.costs import itemsize, memory_seconds, vector_cycles
@@ -60,7 +60,8 @@ def plans(info: TaskInfo, program: Program, target: Target) -> list[Plan]:
     """The strategy for a convolution; raises Unsupported for any other program."""
     conv = match(program)
     if not conv.whole:
-        return [planes.plan(conv, target)]
+        flat = len(conv.conv.lhs) == 4
+        return [planes.plan(conv, target) if flat else volumes.plan(conv, target)]
     if conv.folds or any(program[s.term].op in ("amax", "amin") for s in conv.statistics):
         raise Unsupported("a reduction over channels, or a maximum, and a result of full size")
     shape = shape_of(conv)
@@ -85,7 +86,8 @@ def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> s
     """Source for this family's plan."""
     conv = match(program)
     if not conv.whole:
-        return planes.implement(info, conv, target)
+        other = planes.implement if len(conv.conv.lhs) == 4 else volumes.implement
+        return other(info, conv, target)
     space = tunables(conv, shape_of(conv), target)
     return module_text(info, conv, space, int(target.vmem_bytes * 0.94))
 

@@ -19,7 +19,7 @@ LANES = 128
 VMEM_SHARE = 0.8
 """Of VMEM that blocks and values may take; the rest is the compiler's."""
 IMAGES = (2, 4)
-STEP_GROUPS = (8, 4, 16)
+STEP_GROUPS = (8, 4)
 TURN_CYCLES = 1.8e-3
 """Per element of the images, to lay out taps of three columns (simulated v6e)."""
 PRODUCT_SHARE = 0.65

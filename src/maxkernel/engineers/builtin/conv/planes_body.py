@@ -89,9 +89,9 @@ def _pooled(conv: ConvProgram, sums: PlaneSums) -> list[str]:
     """What is left of an image, from its statistics: its channels (or one value) in lanes."""
     scope = sums.scope(conv.levels + 1)
     (value,) = scope.write([conv.program.outputs[0].term])
-    shape, text = "(1, width)", "value[:, :LANES]"
+    shape, text = "(1, width)", "jnp.broadcast_to(value[:, :1], (1, LANES))"
     if 1 in conv.kept:
-        shape, text = "(filters, width)", "value[:, :LANES].T[:1]"
+        shape, text = "(filters, width)", "value.T[:1]"
     lines = [
         *scope.lines,
         f"value = {value.text}",

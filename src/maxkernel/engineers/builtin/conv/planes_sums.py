@@ -20,7 +20,7 @@ _OVER_PIXELS = '''def over_pixels(add, x, cols, nothing):
     total = add(jnp.where(lane < cols, x, nothing), axis=1, keepdims=True)
     return jnp.broadcast_to(total, x.shape)
 '''
-_OVER_RUN = '''def over_run(x, size):
+OVER_RUN = '''def over_run(x, size):
     """Sums of runs of `size` channels, in every channel of the run, as a product."""
     shape = (x.shape[0], x.shape[0])
     source = jax.lax.broadcasted_iota(jnp.int32, shape, 0) // size
@@ -28,6 +28,7 @@ _OVER_RUN = '''def over_run(x, size):
     same = jnp.where(source == target, 1.0, 0.0)
     return jnp.dot(same, x, precision=jax.lax.Precision.HIGHEST)
 '''
+"""A helper of emitted modules."""
 _NOTHING = {"sum": "0.0", "mean": "0.0", "amax": "-jnp.inf", "amin": "jnp.inf"}
 _ADD = {"sum": "jnp.sum", "mean": "jnp.sum", "amax": "jnp.max", "amin": "jnp.min"}
 _JOIN = {"amax": "jnp.maximum", "amin": "jnp.minimum"}
@@ -44,6 +45,8 @@ class PlaneSums:
     names: Names
     stats: dict[int, str]
     guessed: dict[int, str]
+    at: str = "[image]"
+    """Index of an image's part of a Ref."""
 
     @staticmethod
     def of(conv: ConvProgram, params: list[str], module: Module, names: Names) -> PlaneSums:
@@ -80,7 +83,7 @@ class PlaneSums:
         scope.known[conv.term] = Code("c")
         for s in conv.statistics:
             if s.level < level:
-                scope.known[s.term] = Code(f"{self.stats[s.term]}[image]")
+                scope.known[s.term] = Code(f"{self.stats[s.term]}{self.at}")
         return scope
 
     def sweep(self, level: int) -> list[str]:
@@ -184,7 +187,7 @@ class PlaneSums:
         self.module.helpers.add(_OVER_PIXELS)
         lines = [f"total = over_pixels({_ADD[op]}, {text}, cols, {_NOTHING[op]})"]
         if s.run > 1:
-            self.module.helpers.add(_OVER_RUN)
+            self.module.helpers.add(OVER_RUN)
             lines.append(f"total = over_run(total, {s.run})")
         return lines
 
