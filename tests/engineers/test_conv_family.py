@@ -7,9 +7,11 @@ from compiling import compile_for
 from emitted_style import assert_clean
 from graphs import task_info
 from jax import lax
-from kernels import TEAM, assert_equal, draw, sources
+from kernels import assert_equal, draw, sources
 
-from maxkernel.engineers.roles import NoAnswer
+from maxkernel.engineers.builtin.axes import Unsupported
+from maxkernel.engineers.builtin.canon import canonicalise
+from maxkernel.engineers.builtin.conv import plans
 from maxkernel.targets import get_target
 
 NCHW = ("NCHW", "OIHW", "NCHW")
@@ -178,5 +180,5 @@ def precise(x, w):
 )
 def test_what_it_does_not_cover_is_refused_with_the_reason(reference, channels, reason):
     info = task_info(reference, ((2, 8, 9, 9), "float32"), ((8, channels, 3, 3), "float32"))
-    with pytest.raises(NoAnswer, match=reason):
-        TEAM.planner.plan(info, get_target("v6e"), ())
+    with pytest.raises(Unsupported, match=reason):
+        plans(info, canonicalise(info), get_target("v6e"))
