@@ -49,6 +49,15 @@ def test_numbers_that_are_equal_by_chance_do_not_matter() -> None:
     assert any("128" in c.full and "64" in c.check for c in found.constants)
 
 
+def test_how_many_are_chosen_is_a_size() -> None:
+    def program(count: int) -> Any:
+        return lambda x: mosaic_zoo.softmax(lax.top_k(jnp.tile(x, (1, 2)), count)[0])
+
+    one, two = (mosaic.load(export(program(count), [normal(64, 128)])) for count in (128, 256))
+    found = mosaic.same_up_to_sizes(two, one)
+    assert found.same, found.structure
+
+
 def test_another_body_at_full_size_is_another_program() -> None:
     def cheat(x: Any) -> Any:
         def body(x_ref: Any, o_ref: Any) -> None:

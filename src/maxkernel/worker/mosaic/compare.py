@@ -212,6 +212,8 @@ def _alike(x: Any, y: Any) -> bool:
         return True
     if isinstance(x, Raw) and isinstance(y, Raw):
         return _DIGITS.sub("0", x.text) == _DIGITS.sub("0", y.text)
+    if isinstance(x, dict) and isinstance(y, dict):
+        return x.keys() == y.keys() and all(_equal(x[k], y[k]) or _alike(x[k], y[k]) for k in x)
     if isinstance(x, tuple) and isinstance(y, tuple):
         return len(x) == len(y) and all(_equal(a, b) or _alike(a, b) for a, b in zip(x, y))  # noqa: B905
     return isinstance(x, np.ndarray) and isinstance(y, np.ndarray) and x.ndim == y.ndim
