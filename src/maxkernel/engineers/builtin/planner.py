@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from maxkernel.engineers.builtin import regions
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.canon import canonicalise
@@ -17,7 +20,7 @@ class BuiltinPlanner:
     """Plans from the operator graph alone."""
 
     def plan(self, info: TaskInfo, target: Target, history: tuple[Outcome, ...]) -> list[Plan]:
-        """Every strategy not tried yet, the fastest by estimate first.
+        """Every strategy not tried yet that can be written, the fastest by estimate first.
 
         Raises NoAnswer with the reason when no family covers the task.
         """
@@ -38,15 +41,12 @@ def _consider(info: TaskInfo, target: Target) -> tuple[list[Plan], list[str]]:
         reasons.append(str(why))
     else:
         for family in FAMILIES:
-            try:
-                plans += family.plans(flat, program, target)
-            except Unsupported as why:
-                reasons.append(f"not {family.name}: {why}")
+            make = partial(family.plans, flat, program, target)
+            write = partial(family.implement, flat, program)
+            plans += _written(family.name, make, write, target, reasons)
     for family in GRAPH_FAMILIES:
-        try:
-            plans += family.plans(info, target)
-        except Unsupported as why:
-            reasons.append(f"not {family.name}: {why}")
+        make, write = partial(family.plans, info, target), partial(family.implement, info)
+        plans += _written(family.name, make, write, target, reasons)
     plans += _collapsed(flat, target)
     if not plans:
         try:
@@ -54,6 +54,30 @@ def _consider(info: TaskInfo, target: Target) -> tuple[list[Plan], list[str]]:
         except Unsupported as why:
             reasons.append(f"not in parts: {why}")
     return sorted(plans, key=lambda plan: plan.expected_seconds or 0.0), reasons
+
+
+def _written(
+    name: str,
+    make: Callable[[], list[Plan]],
+    write: Callable[[Plan, Target], str],
+    target: Target,
+    reasons: list[str],
+) -> list[Plan]:
+    """A family's plans that can be written; `reasons` gets why others cannot."""
+    found: list[Plan] = []
+    try:
+        made = make()
+    except Unsupported as why:
+        reasons.append(f"not {name}: {why}")
+        return []
+    for plan in made:
+        try:
+            write(plan, target)
+        except Unsupported as why:
+            reasons.append(f"not {name}, {plan.strategy}: {why}")
+        else:
+            found.append(plan)
+    return found
 
 
 def _collapsed(info: TaskInfo, target: Target) -> list[Plan]:
