@@ -154,6 +154,31 @@ def test_a_part_that_no_family_knows_is_taken_apart():
         assert_equal(reference, source, draw(specs, seed=8))
 
 
+def test_rows_after_a_convolution_that_stays_with_xla():
+    def reference(x, w, b, scale):
+        c = jax.lax.conv_general_dilated(
+            x,
+            w[:, :, ::-1, ::-1],
+            (1, 1),
+            [(2, 2), (2, 2)],
+            lhs_dilation=(2, 2),
+            dimension_numbers=("NCHW", "IOHW", "NCHW"),
+        )
+        c = c + b[:, None, None]
+        centred = c - jnp.mean(c, axis=-1, keepdims=True)
+        spread = jnp.sqrt(jnp.mean(centred * centred, axis=-1, keepdims=True) + 1e-5)
+        return jnp.tanh(centred / spread * scale)
+
+    def shapes(n, side):
+        kinds = (n, 8, side, side), (8, 16, 4, 4), (16,), (2 * side,)
+        return tuple((s, "float32") for s in kinds)
+
+    (source,) = sources(reference, *shapes(2, 16))
+    assert "conv_general_dilated" in source and "pl.pallas_call" in source
+    assert_clean(source)
+    assert_equal(reference, source, draw(shapes(3, 8), seed=9))
+
+
 def test_equal_operations_are_done_once():
     def reference(q, k, v):
         return soft(rotate(q), rotate(k), v)

@@ -123,6 +123,39 @@ def slice_of(w: Writer, node: Node) -> Code:
     return Code(f"{w.full(source).at(100)}[{', '.join(parts)}]")
 
 
+def convolution(w: Writer, node: Node) -> Code:
+    """A convolution; raises Unsupported for one of high precision."""
+    p: dict[str, Any] = node.params
+    if "HIGH" in str(p.get("precision")).upper():
+        raise Unsupported("a convolution of high precision beside the kernels")
+    numbers = p["dimension_numbers"]
+    specs = [(numbers[f"{side}_spec"], kinds) for side, kinds in _SIDES]
+    layouts = tuple(_layout([int(i) for i in spec], kinds) for spec, kinds in specs)
+    parts = [w.full(v).text for v in node.inputs]
+    parts += [str(_ints(p["window_strides"])), str([_ints(ends) for ends in p["padding"]])]
+    for name in ("lhs_dilation", "rhs_dilation"):
+        if set(_ints(p[name])) != {1}:
+            parts.append(f"{name}={_ints(p[name])}")
+    parts.append("dimension_numbers=" + str(layouts).replace("'", '"'))
+    for name in ("feature_group_count", "batch_group_count"):
+        if int(p[name]) != 1:
+            parts.append(f"{name}={int(p[name])}")
+    return Code(f"jax.lax.conv_general_dilated({', '.join(parts)})")
+
+
+_SIDES = (("lhs", "NC"), ("rhs", "OI"), ("out", "NC"))
+
+
+def _layout(spec: list[int], kinds: str) -> str:
+    """Letters of an array's dimensions, `NCHW`, from where its kinds of dimensions lie."""
+    letters = kinds + "DHW"[5 - len(spec) :]
+    return "".join(letters[spec.index(i)] for i in range(len(spec)))
+
+
+def _ints(values: Any) -> tuple[int, ...]:
+    return tuple(int(v) for v in values)
+
+
 def shift(w: Writer, node: Node, codes: list[Code]) -> Code:
     """A shift of bits, to the right with the sign of the operand's type."""
     unsigned = w.graph.values[node.inputs[0]].dtype.startswith("u")

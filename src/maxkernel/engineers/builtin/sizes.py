@@ -126,6 +126,11 @@ class Sizes:
                 (node.inputs[0], i) for i, n in enumerate(shape) if not self._fills(of[0][i], n)
             ]
             return [self._kept(of[0], v) for v in node.outputs]
+        if node.op == "conv_general_dilated":
+            numbers = node.params["dimension_numbers"]
+            lhs, rhs, spec = (numbers[f"{side}_spec"] for side in ("lhs", "rhs", "out"))
+            ends = {int(spec[0]): of[0][int(lhs[0])], int(spec[1]): of[1][int(rhs[0])]}
+            return [tuple(ends.get(i) or self.table.fresh(n) for i, n in enumerate(shape))]
         if node.op == "stack":
             axis = int(node.params["axis"])
             whole = self._together(of, (*shape[:axis], *shape[axis + 1 :]))

@@ -173,6 +173,10 @@ class Writer:
             return indexing.dot(self, node, value)
         if node.op == "slice":
             return indexing.slice_of(self, node)
+        if node.op == "conv_general_dilated":
+            return indexing.convolution(self, node)
+        if node.op == "rev":
+            return Code(f"jnp.flip({self.full(source).text}, {tuple(node.params['dimensions'])})")
         if node.op == "split":
             return indexing.split(self, node, value)
         if node.op in ("concatenate", "stack"):

@@ -26,7 +26,7 @@ ENDS = 6
 @dataclass(frozen=True)
 class Core:
     """Products that belong into one kernel: one, or two with a softmax between them; or what needs
-    none: a rotation, or all that is made of the rows of one input."""
+    none: a rotation, or all that is made of the rows of one input or product."""
 
     kind: Kind
     nodes: int
@@ -195,9 +195,10 @@ def rotation_regions(flow: Flow, info: TaskInfo) -> list[Region]:
 
 
 def row_regions(flow: Flow, info: TaskInfo) -> Iterator[Region]:
-    """A region per input: all that follows from it, if one result does."""
+    """A region per product or input: all that follows from it, if one result does."""
     graph = flow.graph
-    for value in graph.inputs if len(graph.outputs) == 1 else ():
+    products = [n.outputs[0] for n in graph.nodes if n.op in _PRODUCTS]
+    for value in (*products[::-1], *graph.inputs) if len(graph.outputs) == 1 else ():
         first = bits_of(flow.users.get(value, ()))
         nodes = bits_of(i for i, above in enumerate(flow.above) if above & first)
         if nodes and _alone(flow, nodes, graph.outputs[0]):
