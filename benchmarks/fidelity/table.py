@@ -12,12 +12,12 @@ import json
 import math
 import statistics
 import sys
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.fidelity.archives import unpack
 from flops import operations
 from rows import SUITES, Row
 
@@ -53,8 +53,8 @@ class Result:
 
 def evaluate(row: Row, archive: Path) -> Result:
     """Simulates one packed dump. Raises ScheduleError."""
-    with tempfile.TemporaryDirectory() as folder, tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
+    with tempfile.TemporaryDirectory() as folder:
+        unpack(archive, Path(folder))
         facts = json.loads((Path(folder) / "facts.json").read_text())
         operands = tuple(
             KernelOperands(

@@ -1,9 +1,9 @@
 """Real dumps of small programs (`dump_programs.py`): trip counts, traffic, tables, two cores."""
 
-import tarfile
 from pathlib import Path
 
 import pytest
+from benchmarks.fidelity.archives import unpack
 
 from maxkernel.schedule import (
     KernelOperands,
@@ -24,8 +24,7 @@ ALL = ("v4", "v5e", "v5p", "v6e", "v7x")
 @pytest.fixture
 def run(tmp_path: Path):
     def simulate_dump(name: str, known: Known | None = None) -> ProgramTime:
-        with tarfile.open(DATA / f"{name}.tar.gz") as archive:
-            archive.extractall(tmp_path / name, filter="data")
+        unpack(DATA / f"{name}.tar.gz", tmp_path / name)
         target = TARGETS[name.split("-")[0]]
         return simulate(tmp_path / name, target, known=known)
 
@@ -169,8 +168,7 @@ def test_v5p_runs_both_cores_or_one(run) -> None:
 
 
 def test_a_damaged_dump_is_a_typed_failure(tmp_path: Path) -> None:
-    with tarfile.open(DATA / "v6e-matmul.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(DATA / "v6e-matmul.tar.gz", tmp_path)
     kernel = next(path for path in tmp_path.glob("*matmul.1-01-packed-bundles-post-ra.txt"))
     text = kernel.read_text()
     kernel.write_text(text[: len(text) // 2])

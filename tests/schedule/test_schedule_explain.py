@@ -1,10 +1,10 @@
 """The digest names the right bottleneck, in few lines."""
 
-import tarfile
 from pathlib import Path
 
 import msgspec
 import pytest
+from benchmarks.fidelity.archives import unpack
 
 from maxkernel.schedule import digest, simulate
 from maxkernel.schedule.constants import clock_of
@@ -17,8 +17,7 @@ DATA = Path(__file__).parent / "data"
 
 
 def simulated(tmp_path: Path, name: str) -> ProgramTime:
-    with tarfile.open(DATA / f"{name}.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(DATA / f"{name}.tar.gz", tmp_path)
     return simulate(tmp_path, TARGETS[name.split("-")[0]])
 
 

@@ -2,11 +2,11 @@
 
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import msgspec
 import pytest
+from benchmarks.fidelity.archives import unpack
 from schedule_texts import schedule
 
 from maxkernel.schedule import digest, simulate
@@ -56,8 +56,7 @@ def line_of(text: str) -> int:
 @pytest.mark.parametrize("name", ["v4-matmul", "v5p-matmul", "v6e-rmsnorm", "v6e-scan",
                                   "v6e-manual_copy", "v7x-matmul"])  # fmt: skip
 def test_the_cycles_of_regions_add_up_to_the_op(tmp_path: Path, name: str) -> None:
-    with tarfile.open(DATA / f"{name}.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(DATA / f"{name}.tar.gz", tmp_path)
     result = simulate(tmp_path, TARGETS[name.split("-")[0]])
     for op in (op for op in result.ops if op.regions):
         assert sum(r.cycles for r in op.regions) == pytest.approx(op.cycles), op.name

@@ -1,11 +1,11 @@
 """The picture of a profile in a browser: wide and light, narrow and dark, without a network."""
 
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.fidelity.archives import unpack
 
 from maxkernel.report.profile_html import ProfilePage, render_profile
 from maxkernel.schedule import profile_view, roof, simulate
@@ -23,8 +23,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = TARGETS["v6e"]
     programs = []
     for name in ("v6e-matmul", "v6e-rmsnorm"):
-        with tarfile.open(DATA / f"{name}.tar.gz") as archive:
-            archive.extractall(folder / name, filter="data")
+        unpack(DATA / f"{name}.tar.gz", folder / name)
         programs.append((f"{name}.py", simulate(folder / name, target)))
     views = tuple(profile_view(name, program, 8e-6, HOSTILE) for name, program in programs)
     drawn = roof(programs, 2 * 1024**3, target.bf16_flops, target)
