@@ -179,6 +179,20 @@ def test_calls_are_timed_per_op(tmp_path: Path) -> None:
     assert times["program"].kind == "glue"
 
 
+def test_ops_that_were_compiled_apart_are_timed_too(tmp_path: Path) -> None:
+    top = schedule("%9 = call %s2_s0 /* %double = fusion(%x) */")
+    folder = folder_of(tmp_path, top, double=schedule(*[""] * 50))
+    times = {op.name: op for op in simulate(folder, V6E).ops}
+    assert (times["double"].calls, times["double"].cycles) == (1, 50)
+
+
+def test_a_call_inside_an_op_is_refused(tmp_path: Path) -> None:
+    top = schedule("%9 = inlined_call %s2_s0 /* %double = fusion(%x) */")
+    folder = folder_of(tmp_path, top, double=schedule("%9 = call %s2_s0 /* somewhere */"))
+    with pytest.raises(ScheduleError, match="'call'"):
+        simulate(folder, V6E)
+
+
 def test_a_loop_without_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ScheduleError, match="limit of loop steps") as caught:
         cycles(tmp_path, *counted_loop(0x7FFFFFFF, step="0"), "")

@@ -99,7 +99,7 @@ class Emitter:
                 if item.result in facts.live:
                     self._operand(item)
             elif not _known(item):
-                if item.result in facts.live:
+                if item.result in facts.live or item.op == "call":
                     raise self._unknown_feed(item)
                 self.unknown[item.op] += 1
         return lines

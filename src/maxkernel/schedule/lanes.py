@@ -27,6 +27,12 @@ def with_addresses(text: str) -> str:
     return _PUSH.sub(place, text)
 
 
+def with_inlined_calls(text: str) -> str:
+    """The text with calls of ops that were compiled apart written as inlined ones: they pass the
+    same operands. Programs that are large for the instruction memory have them."""
+    return text.replace(" = call %", " = inlined_call %")
+
+
 def address_of(item: Instruction | None) -> Memory | None:
     """Where the value of a push lies; None for another instruction or a computed value."""
     if item is None or item.op != "vpush" or not item.operands:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from maxkernel.schedule.context import SPACING, Context
 from maxkernel.schedule.dma import DmaQueue
 from maxkernel.schedule.folder import Dump
-from maxkernel.schedule.lanes import with_addresses
+from maxkernel.schedule.lanes import with_addresses, with_inlined_calls
 from maxkernel.schedule.machine import Activity, Given, Machine
 from maxkernel.schedule.opcodes import COUNTED
 from maxkernel.schedule.operands import Kernel, Known, ScalarOperand, assign, words
@@ -198,7 +198,7 @@ class Library:
         self._slots = delay_slots
         self._base = SPACING * 64
         self._made: dict[str, Executable] = {}
-        text = with_addresses(dump.top.read_text())
+        text = with_inlined_calls(with_addresses(dump.top.read_text()))
         self.top = self._translate(_read(dump.top.name, text), top=True)
         self._names = [_call_name(note) for note in self.top.calls]
 
