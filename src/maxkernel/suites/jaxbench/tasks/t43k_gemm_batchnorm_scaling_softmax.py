@@ -46,7 +46,7 @@ def draw(key, m, k, n):
             normal(k_shift, (n,), 0.5),
             normal(k_mean, (n,), 0.5),
             jax.random.uniform(k_var, (n,), minval=0.5, maxval=2.0).astype(DTYPE),
-            jax.random.uniform(k_factor, (1,), minval=1.25, maxval=1.75).astype(DTYPE),
+            jax.random.uniform(k_factor, (1,), minval=0.5, maxval=2.0).astype(DTYPE),
         )
     w = normal(k_w, (k, n), 0.02 * (8192 / k) ** 0.5)
     b, shift = normal(k_b, (n,), 0.02), normal(k_shift, (n,), 0.02)
