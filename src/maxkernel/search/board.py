@@ -156,11 +156,6 @@ class Board:
         """The first id that is not taken."""
         return self._next_id
 
-    def learn_move(self, node: Node) -> None:
-        """A move was tried on some design: what it promises elsewhere is worked out again."""
-        waiting = [n.id for n in self.graph if n.intent.move == node.intent.move]
-        self._dirty.update(id for id in waiting if not self.graph[id].written)
-
     def intend(self, move: Move, parents: tuple[int, ...]) -> Intent | None:
         """Adds what a move leads to as an intent; None when the graph has the same one already.
 
@@ -184,7 +179,7 @@ class Board:
 
     def learn_constants(self, node: int, result: JobResult, settled: list[Ranked]) -> None:
         """What a `rank` job found; `settled` are the assignments that are worth judging."""
-        self.constants[node] = Constants(dict(result.space), settled, result.captured)
+        self.constants[node] = Constants(dict(result.space), settled)
         self.touch(node)
 
     def history(self) -> tuple[Outcome, ...]:

@@ -33,9 +33,6 @@ Reason = Literal["budget", "roofline", "no gain", "no plan", "stopped"]
 ROUND = 8
 """Evaluations that count as one round of the budget's patience."""
 
-DULL = 0.01
-"""Expected ln gain below which a move waits for what rankings and planners may open."""
-
 
 @runtime_checkable
 class FrontierProgress(Protocol):
@@ -181,13 +178,7 @@ class Driver:
         best = self.board.scale.merit(record) if record is not None else float("-inf")
         standing = Standing(best, number, left, self.board.chains)
         rng = Random(f"{self._settings.seed}/{number}")
-        chosen = self._policy.choose(pinned or options, standing, rng)
-        return None if chosen is not None and self._waits(chosen) else chosen
-
-    def _waits(self, option: Option) -> bool:
-        """Little is expected of it, and a job that costs nothing is about to open others."""
-        dull = option.kind == "implement" and option.gain < DULL and not option.pinned
-        return dull and any(job.cost == 0 for job in self.board.running.values())
+        return self._policy.choose(pinned or options, standing, rng)
 
     def _recall(self, job: Job) -> bool:
         """True when the job needs no worker: it waits only, or its result is stored."""

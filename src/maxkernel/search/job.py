@@ -94,8 +94,6 @@ class JobResult(msgspec.Struct, frozen=True):
     merges: tuple[Merge, ...] = ()
     space: dict[str, tuple[Tunable, ...]] = {}
     ranked: tuple[Ranked, ...] = ()
-    captured: int = 0
-    """Assignments that were captured to rank them, from the default outwards."""
     note: str = ""
     """Why nothing came of it."""
     spent: bool = False

@@ -6,8 +6,8 @@ import math
 
 import msgspec
 
-from maxkernel.search.constants import CURIOSITY, Constants
-from maxkernel.search.graph import GAIN, DesignGraph, Node
+from maxkernel.search.constants import Constants
+from maxkernel.search.graph import DesignGraph, Node
 from maxkernel.search.job import JobKind
 from maxkernel.types import Tunable
 
@@ -25,12 +25,8 @@ MOVE_INCUBATION = 3
 FADE = 0.03
 """Merit that each of those jobs takes off the promise."""
 
-RANK_GAIN = CURIOSITY
-"""Expected ln gain of a first look at a design's constants: that of the trial which it opens."""
-
-MOVE_PRIOR = 1.0
-"""Weight of a move's expected gain beside what it gained on other designs of this search, in
-observations."""
+RANK_GAIN = 0.08
+"""Expected ln gain of a first look at a design's constants."""
 
 REPAIR_DISCOUNT = 0.1
 """Expected ln loss per repair that an intent has needed so far."""
@@ -106,7 +102,7 @@ def options_of(
         return _repairs(graph, node, base)
     found: list[Option] = []
     if constants is not None:
-        pick = constants.next(node, _kin(graph, node), _ground(graph, node))
+        pick = constants.next(node)
         if pick is not None:
             assignment, gain = pick
             found.append(msgspec.structs.replace(base, gain=gain, tunables=assignment))
@@ -130,36 +126,12 @@ def promise_of(graph: DesignGraph, node: Node, scale: Scale) -> float | None:
     parents = [graph[p] for p in intent.parents if p in graph.nodes]
     if graph[node.root].jobs >= (MOVE_INCUBATION if parents else INCUBATION):
         return None
-    if graph[node.root].rewritten and node.seconds is not None:
-        return None
     if parents:
         bases = [_merit(p, scale) for p in parents]
         promises = [b for p in parents if (b := promise_of(graph, p, scale)) is not None]
         return max([*bases, *promises]) + intent.gain
     promised = intent.plan.expected_seconds
     return scale.merit(promised) if promised else math.inf
-
-
-def gain_of(graph: DesignGraph, node: Node) -> float:
-    """What its move is expected to gain, as far as this search knows."""
-    seen = graph.moved.get(node.intent.move, [])
-    return (MOVE_PRIOR * node.intent.gain + sum(seen)) / (MOVE_PRIOR + len(seen))
-
-
-def _ground(graph: DesignGraph, node: Node) -> tuple[Node, ...]:
-    """The designs whose trials say how well a design's ground is known: a rewrite that is no
-    faster than what it was made of is the same ground."""
-    parents = [graph[p] for p in node.intent.parents if p in graph.nodes]
-    if not (node.rewritten and parents and node.peak and parents[0].seconds):
-        return (node,)
-    faster = node.peak < parents[0].seconds * (1 - GAIN)
-    return (node,) if faster else (node, parents[0])
-
-
-def _kin(graph: DesignGraph, node: Node) -> list[Node]:
-    """Where it came from and what came of it: designs with like constants."""
-    near = [*node.intent.parents, *node.children]
-    return [graph[id] for id in near if id in graph.nodes and graph[id].trials]
 
 
 def _repairs(graph: DesignGraph, node: Node, base: Option) -> list[Option]:
@@ -180,7 +152,7 @@ def _implement(graph: DesignGraph, node: Node, scale: Scale, pinned: bool) -> Op
         base,
         kind="implement",
         node=node.id,
-        gain=gain_of(graph, node),
+        gain=node.intent.gain,
         parent=parents[0].id if parents else 0,
         siblings=siblings,
     )
@@ -197,7 +169,7 @@ def _option(graph: DesignGraph, node: Node, scale: Scale, pinned: bool) -> Optio
         chain=graph.chain(node.id),
         promise=promise_of(graph, node, scale),
         depth=node.depth,
-        jobs=max(n.jobs for n in _ground(graph, node)),
+        jobs=node.jobs,
         niche=(limit, f"{node.intent.plan.family}: {node.intent.plan.strategy}"),
         pinned=pinned,
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 
 from maxkernel.engineers.builtin import BuiltinProfiler
@@ -14,7 +12,7 @@ from maxkernel.search.context import Context
 from maxkernel.search.inputs import Inputs
 from maxkernel.search.job import Job, JobResult, Merge, Ranked
 from maxkernel.search.moves import ask_for_moves
-from maxkernel.search.spaces import nearest, strangers, widen
+from maxkernel.search.spaces import nearest, widen
 from maxkernel.tuner import estimate
 from maxkernel.tuner.rank import fits
 from maxkernel.types import (
@@ -25,9 +23,6 @@ from maxkernel.types import (
     Failure,
     Tunable,
 )
-
-UNDECLARED = 0.15
-"""Expected ln loss of a constant that is none of those that the engineer thought of."""
 
 
 def do_job(context: Context, artifacts: Artifacts, job: Job, inputs: Inputs) -> JobResult:
@@ -172,21 +167,19 @@ def _rank(context: Context, job: Job, design: Design) -> JobResult:
     if isinstance(declared, Failure):
         return JobResult(note=declared.message)
     space = context.team.tuner.extend(prepared.info, design.plan, declared, prepared.target)
-    declared, space = space, widen(space)
+    space = widen(space)
     seen: set[str] = set()
     ranked: list[Ranked] = []
-    looked_at = nearest(space, job.limit)
-    for assignment in looked_at:
+    for assignment in nearest(space, job.limit):
         found = context.judge.capture(prepared, Candidate(design.source, assignment))[0]
         if isinstance(found, Failure) or (program := found.digest) in seen:
             continue
         seen.add(program)
         if fits(found.facts, prepared.target):
             seconds = estimate(found.facts, prepared.info, prepared.target)
-            seconds *= math.exp(UNDECLARED * strangers(declared, assignment))
             ranked.append(Ranked(assignment, seconds, program))
     ranked.sort(key=lambda r: r.estimate)
-    return JobResult(space=space, ranked=tuple(ranked), captured=len(looked_at))
+    return JobResult(space=space, ranked=tuple(ranked))
 
 
 def _moves(context: Context, inputs: Inputs) -> JobResult:
