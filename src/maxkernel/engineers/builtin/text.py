@@ -48,6 +48,27 @@ def assigned(name: str, spec: str) -> str:
     return f"{name}={function}(\n            {arguments}\n        )"
 
 
+def compiler_params(semantics: Sequence[str]) -> str:
+    """The compiler's parameters as an argument of `pallas_call` at indentation 8; `semantics`:
+    `parallel` or `arbitrary` for each axis of the grid."""
+    axes = sequence([f'"{kind}"' for kind in semantics], 12, "dimension_semantics=", "()")
+    limit = "vmem_limit_bytes=VMEM_LIMIT_BYTES"
+    return call("pltpu.CompilerParams", [axes, limit], 8, "compiler_params=")
+
+
+def statement(name: str, args: Sequence[str], target: str) -> str:
+    """`target = name(args)` without indentation, broken as it has to be at indentation 4."""
+    return call(name, args, 4, f"{target} = ").replace("\n    ", "\n")[4:]
+
+
+def add_return(lines: list[str], returned: str) -> None:
+    """Ends a function's statements: with the last one's value where that is what is returned."""
+    if lines[-1].startswith(f"{returned} = "):
+        lines[-1] = lines[-1].replace(f"{returned} =", "return", 1)
+    else:
+        lines.append(f"return {returned}")
+
+
 def number(value: float | int | bool) -> str:
     """A literal: the shortest decimal that is the same float32."""
     if isinstance(value, (bool, int)):

@@ -10,7 +10,7 @@ from maxkernel.engineers.builtin.axes import Dim
 from maxkernel.engineers.builtin.module import Module, Shapes, array_names, parameters
 from maxkernel.engineers.builtin.operands import flat
 from maxkernel.engineers.builtin.terms import InputUse, Output, Program
-from maxkernel.engineers.builtin.text import WIDTH, Names, call, doc, sequence
+from maxkernel.engineers.builtin.text import WIDTH, Names, call, compiler_params, doc, sequence
 from maxkernel.types import TaskInfo, TunableSpace
 
 FLATTEN = '''def flatten(x, block):
@@ -105,15 +105,13 @@ def _kernel(
         bound.append(f"window={_window(info, a.mask.window, arguments, module)}")
     if not a.mask.causal:
         bound += ["key_count=key_count", "key_block=key_block"]
-    grid, kinds = "(heads, rows // block)", '("parallel", "arbitrary")'
+    grid, kinds = "(heads, rows // block)", ["parallel", "arbitrary"]
     if a.shared is not None:
         shared = f"{plan.names[a.shared.term]}.shape[0]"
         lines.append(f"    shared = {shared}")
-        grid, kinds = "(shared, rows // block, heads // shared)", "(" + '"parallel", ' * 2
-        kinds += '"arbitrary")'
+        grid, kinds = "(shared, rows // block, heads // shared)", ["parallel", *kinds]
     out = _spec(a, ("(1, block, value_width)", _head(a, a.q, ""), "i"), 8, "out_specs=")
     dtype = f"jnp.{a.output.dtype}"
-    compiler = [f"dimension_semantics={kinds}", "vmem_limit_bytes=VMEM_LIMIT_BYTES"]
     parts = [
         f"functools.partial({', '.join(bound)})",
         f"grid={grid}",
@@ -121,7 +119,7 @@ def _kernel(
         out,
         f"out_shape=jax.ShapeDtypeStruct((heads, rows, value_width), {dtype})",
         "scratch_shapes=[pltpu.VMEM((values.shape[1], lanes), values.dtype)]",
-        call("pltpu.CompilerParams", compiler, 8, "compiler_params="),
+        compiler_params(kinds),
     ]
     lines.append(call("pl.pallas_call", parts, 4, "out = ") + f"({', '.join(passed)})")
     lines += [f"    {line}" for line in restored(a.program, a.q, a.result, a.output)]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from maxkernel.engineers.builtin.conv import body
 from maxkernel.engineers.builtin.conv.body import TAKEN
 from maxkernel.engineers.builtin.conv.match import ConvProgram
 from maxkernel.engineers.builtin.module import Module, array_names, parameters, plain
-from maxkernel.engineers.builtin.text import Names, call, doc, sequence
+from maxkernel.engineers.builtin.text import Names, call, compiler_params, doc, sequence
 from maxkernel.types import TaskInfo, TunableSpace
 
 ROWS = 16
@@ -38,14 +39,42 @@ STORY = """Channels lie in lanes, images in sublanes: every tap is a product of 
 and shifting the window is only another address."""
 
 
-def module_text(info: TaskInfo, conv: ConvProgram, tunables: TunableSpace, vmem_limit: int) -> str:
-    """Source of a convolution kernel."""
-    names = Names(TAKEN)
+class Frame(NamedTuple):
+    """What the module of every convolution starts from."""
+
+    module: Module
+    names: Names
+    arguments: list[str]
+    arrays: list[str]
+    params: list[str]
+    """Arrays that the epilogue reads."""
+    refs: list[str]
+    """Their Refs."""
+
+
+def frame(
+    info: TaskInfo,
+    conv: ConvProgram,
+    taken: Iterable[str],
+    title: str,
+    story: str,
+    tunables: TunableSpace,
+) -> Frame:
+    """An empty module, and the names of what goes into it; `taken` are those of its bodies."""
+    names = Names(taken)
     arguments = parameters(info, names)
     arrays = array_names(info, arguments)
-    module = Module("Convolution with fused epilogue.", STORY, tunables)
     params = [arrays[conv.program.input(t).index] for t in conv.params]
     refs = [names.new(f"{name}_ref") for name in params]
+    return Frame(Module(title, story, tunables), names, arguments, arrays, params, refs)
+
+
+def module_text(info: TaskInfo, conv: ConvProgram, tunables: TunableSpace, vmem_limit: int) -> str:
+    """Source of a convolution kernel."""
+    title = "Convolution with fused epilogue."
+    module, names, arguments, arrays, params, refs = frame(
+        info, conv, TAKEN, title, STORY, tunables
+    )
     text, scratch = body.body(conv, refs, module, names)
     module.helpers |= {_BANDED, DIVISOR}
     module.constants["LANES"] = ("128", "")
@@ -233,15 +262,7 @@ def _call(conv: ConvProgram, params: list[str], scratch: list[str], x: str) -> s
             8,
             "scratch_shapes=",
         ),
-        call(
-            "pltpu.CompilerParams",
-            [
-                sequence(['"arbitrary"'] * len(axes.split(", ")), 12, "dimension_semantics=", "()"),
-                "vmem_limit_bytes=VMEM_LIMIT_BYTES",
-            ],
-            8,
-            "compiler_params=",
-        ),
+        compiler_params(["arbitrary"] * len(axes.split(", "))),
     ]
     run = call("pl.pallas_call", pieces, 4, "out = ")
     taken = ["images", "matrices", *(f"in_lanes({p})" for p in params)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from maxkernel.engineers.builtin.conv import planes_body
-from maxkernel.engineers.builtin.conv.emit import DIVISOR, arranged
+from maxkernel.engineers.builtin.conv.emit import DIVISOR, arranged, frame
 from maxkernel.engineers.builtin.conv.match import ConvProgram
-from maxkernel.engineers.builtin.module import Module, array_names, parameters, plain
-from maxkernel.engineers.builtin.text import Names, call, doc, sequence
+from maxkernel.engineers.builtin.module import Module, plain
+from maxkernel.engineers.builtin.text import call, compiler_params, doc, sequence
 from maxkernel.types import TaskInfo, TunableSpace
 
 ROWS = 16
@@ -34,12 +34,10 @@ stream through the matrix unit, and a sum over pixels or channels adds whole reg
 
 def module_text(info: TaskInfo, conv: ConvProgram, tunables: TunableSpace, vmem_limit: int) -> str:
     """Source of a convolution kernel with one value per pixel or none as its result."""
-    names = Names(planes_body.TAKEN)
-    arguments = parameters(info, names)
-    arrays = array_names(info, arguments)
-    module = Module("Convolution with fused reductions.", STORY, tunables)
-    params = [arrays[conv.program.input(t).index] for t in conv.params]
-    refs = [names.new(f"{name}_ref") for name in params]
+    title = "Convolution with fused reductions."
+    module, names, arguments, arrays, params, refs = frame(
+        info, conv, planes_body.TAKEN, title, STORY, tunables
+    )
     text, scratch = planes_body.body(conv, refs, module, names)
     module.helpers |= {_BANDED, DIVISOR}
     module.constants["LANES"] = ("128", "")
@@ -136,12 +134,7 @@ def _call(conv: ConvProgram, params: list[str], scratch: dict[str, str], x: str)
         f"out_specs=pl.BlockSpec((images, {out}), lambda i: (i, 0, 0))",
         f"out_shape=jax.ShapeDtypeStruct((count, {out}), {same})",
         sequence(memory, 8, "scratch_shapes="),
-        call(
-            "pltpu.CompilerParams",
-            ['dimension_semantics=("arbitrary",)', "vmem_limit_bytes=VMEM_LIMIT_BYTES"],
-            8,
-            "compiler_params=",
-        ),
+        compiler_params(["arbitrary"]),
     ]
     run = call("pl.pallas_call", pieces, 4, "out = ")
     taken = ["pictures", "matrices", *(f"in_lanes({p})" for p in params)]

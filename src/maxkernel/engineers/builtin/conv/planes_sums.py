@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from maxkernel.engineers.builtin.axes import Unsupported
-from maxkernel.engineers.builtin.conv.match import ConvProgram, Statistic
-from maxkernel.engineers.builtin.expr import Code, Scope
-from maxkernel.engineers.builtin.hints import hint
-from maxkernel.engineers.builtin.module import Module
-from maxkernel.engineers.builtin.text import Names, call
+from maxkernel.engineers.builtin.axes import Dim
+from maxkernel.engineers.builtin.conv.match import Statistic
+from maxkernel.engineers.builtin.conv.refs import StatisticRefs
+from maxkernel.engineers.builtin.expr import Code
+from maxkernel.engineers.builtin.text import call
 
 _OVER_PIXELS = '''def over_pixels(add, x, cols, nothing):
     """Adds up lanes, the sum in every lane; those beyond `cols` hold no pixels."""
@@ -35,56 +34,13 @@ _JOIN = {"amax": "jnp.maximum", "amin": "jnp.minimum"}
 
 
 @dataclass(frozen=True)
-class PlaneSums:
-    """The Refs of a kernel's statistics, (images, channels, lanes) in float32, and their code."""
+class PlaneSums(StatisticRefs):
+    """Statistics in Refs of (images, channels, lanes) in float32, and their code."""
 
-    conv: ConvProgram
-    params: list[str]
-    """Refs of the epilogue's inputs."""
-    module: Module
-    names: Names
-    stats: dict[int, str]
-    guessed: dict[int, str]
     at: str = "[image]"
-    """Index of an image's part of a Ref."""
 
-    @staticmethod
-    def of(conv: ConvProgram, params: list[str], module: Module, names: Names) -> PlaneSums:
-        """One Ref per statistic, named after it, and one per guess."""
-        stats = {s.term: names.new(f"{hint(conv.program, s.term)}_ref") for s in conv.statistics}
-        about = [s.about for s in conv.statistics if s.about is not None]
-        guessed = {term: names.new("guess_ref") for term in dict.fromkeys(about)}
-        return PlaneSums(conv, params, module, names, stats, guessed)
-
-    @property
-    def refs(self) -> list[str]:
-        """Every Ref."""
-        return [*self.stats.values(), *self.guessed.values()]
-
-    def scope(self, level: int) -> Scope:
-        """Names of the products, the parameters and the statistics below `level`."""
-        conv = self.conv
-
-        def absent(what: tuple[int, ...]) -> Code:
-            raise Unsupported("an index or a size after the convolution")
-
-        scope = Scope(
-            program=conv.program,
-            rows=frozenset(),
-            cols=conv.channels,
-            load=lambda t: Code(f"{self.params[conv.params.index(t)]}[...]"),
-            iota=absent,
-            size=absent,
-            names=self.names,
-            helpers=self.module.helpers,
-            constants=self.module.constants,
-            axis=-2,
-        )
-        scope.known[conv.term] = Code("c")
-        for s in conv.statistics:
-            if s.level < level:
-                scope.known[s.term] = Code(f"{self.stats[s.term]}{self.at}")
-        return scope
+    def _columns(self) -> tuple[Dim, int]:
+        return self.conv.channels, -2
 
     def sweep(self, level: int) -> list[str]:
         """Everything that makes the statistics of one level."""

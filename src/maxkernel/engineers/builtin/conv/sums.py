@@ -7,14 +7,8 @@ their mean; the guess is a row's own mean, so nothing is lost to a mean far from
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from maxkernel.engineers.builtin.axes import Unsupported
-from maxkernel.engineers.builtin.conv.match import ConvProgram, Statistic
-from maxkernel.engineers.builtin.expr import Code, Scope
-from maxkernel.engineers.builtin.hints import hint
-from maxkernel.engineers.builtin.module import Module
-from maxkernel.engineers.builtin.text import Names
+from maxkernel.engineers.builtin.conv.match import Statistic
+from maxkernel.engineers.builtin.conv.refs import StatisticRefs
 
 _MERGE = '''def merge(x, group):
     """Adds up the rows of a group, side by side in lanes; each gets the sum."""
@@ -43,55 +37,9 @@ _OVER_RUN = '''def over_run(x, size):
 '''
 
 
-@dataclass(frozen=True)
-class Sums:
-    """The Refs of a kernel's statistics, and the code that works on them."""
-
-    conv: ConvProgram
-    params: list[str]
-    """Refs of the epilogue's inputs."""
-    module: Module
-    names: Names
-    stats: dict[int, str]
-    guessed: dict[int, str]
-    """Refs of the guesses of those means that a variance is taken about."""
-
-    @staticmethod
-    def of(conv: ConvProgram, params: list[str], module: Module, names: Names) -> Sums:
-        """One Ref per statistic, named after it, and one per guess."""
-        stats = {s.term: names.new(f"{hint(conv.program, s.term)}_ref") for s in conv.statistics}
-        about = [s.about for s in conv.statistics if s.about is not None]
-        guessed = {term: names.new("guess_ref") for term in dict.fromkeys(about)}
-        return Sums(conv, params, module, names, stats, guessed)
-
-    @property
-    def refs(self) -> list[str]:
-        """Every Ref: (images, group * channels) in float32."""
-        return [*self.stats.values(), *self.guessed.values()]
-
-    def scope(self, level: int) -> Scope:
-        """Names of the products, the parameters and the statistics below `level`."""
-        conv = self.conv
-
-        def absent(what: tuple[int, ...]) -> Code:
-            raise Unsupported("an index or a size after the convolution")
-
-        scope = Scope(
-            program=conv.program,
-            rows=frozenset(),
-            cols=(),
-            load=lambda t: Code(f"{self.params[conv.params.index(t)]}[...]"),
-            iota=absent,
-            size=absent,
-            names=self.names,
-            helpers=self.module.helpers,
-            constants=self.module.constants,
-        )
-        scope.known[conv.term] = Code("c")
-        for s in conv.statistics:
-            if s.level < level:
-                scope.known[s.term] = Code(f"{self.stats[s.term]}[...]")
-        return scope
+class Sums(StatisticRefs):
+    """Statistics in Refs of (images, group * channels) in float32, and the code that works on
+    them."""
 
     def clear(self) -> list[str]:
         """Sums begin at nothing."""

@@ -10,11 +10,10 @@ import math
 
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.conv import volumes_body
-from maxkernel.engineers.builtin.conv.emit import arranged
+from maxkernel.engineers.builtin.conv.emit import arranged, frame
 from maxkernel.engineers.builtin.conv.match import ConvProgram
 from maxkernel.engineers.builtin.costs import itemsize, memory_seconds, vector_cycles
-from maxkernel.engineers.builtin.module import Module, array_names, parameters
-from maxkernel.engineers.builtin.text import Names, broken, call, doc, sequence
+from maxkernel.engineers.builtin.text import broken, call, compiler_params, doc, sequence
 from maxkernel.targets import Target
 from maxkernel.types import Plan, TaskInfo
 
@@ -90,12 +89,10 @@ def _sizes(
 
 def implement(info: TaskInfo, conv: ConvProgram, target: Target) -> str:
     """Source for the plan."""
-    names = Names(volumes_body.TAKEN)
-    arguments = parameters(info, names)
-    arrays = array_names(info, arguments)
-    module = Module("Convolution of volumes, pooled.", STORY, {})
-    params = [arrays[conv.program.input(t).index] for t in conv.params]
-    refs = [names.new(f"{name}_ref") for name in params]
+    title = "Convolution of volumes, pooled."
+    module, names, arguments, arrays, params, refs = frame(
+        info, conv, volumes_body.TAKEN, title, STORY, {}
+    )
     text, sums = volumes_body.body(conv, refs, module, names)
     module.helpers |= {_BANDED}
     module.constants["LANES"] = ("128", "")
@@ -167,15 +164,7 @@ def _call(conv: ConvProgram, params: list[str], sums: list[str], x: str) -> str:
         f"out_specs=pl.BlockSpec(({wide}, LANES), lambda n, i: (0, n))",
         f"out_shape=jax.ShapeDtypeStruct(({wide}, count), {same})",
         sequence(memory, 8, "scratch_shapes="),
-        call(
-            "pltpu.CompilerParams",
-            [
-                'dimension_semantics=("arbitrary", "arbitrary")',
-                "vmem_limit_bytes=VMEM_LIMIT_BYTES",
-            ],
-            8,
-            "compiler_params=",
-        ),
+        compiler_params(["arbitrary", "arbitrary"]),
     ]
     run = call("pl.pallas_call", pieces, 4, "out = ")
     taken = ["volumes", "matrix", *(f"in_lanes({p})" for p in params)]

@@ -7,7 +7,7 @@ from maxkernel.engineers.builtin.chunks import loaded
 from maxkernel.engineers.builtin.expr import Code, Scope
 from maxkernel.engineers.builtin.grouped.match import Stage
 from maxkernel.engineers.builtin.module import Module
-from maxkernel.engineers.builtin.text import Names, call, doc, sequence
+from maxkernel.engineers.builtin.text import Names, call, compiler_params, doc, sequence
 
 WORK_LIST = '''def work_list(group_sizes, rows, block_rows):
     """Ends of the groups, and group and tile of every visit, in the order of rows.
@@ -117,15 +117,11 @@ def multiply(stage: Stage, name: str, body_name: str) -> str:
         sequence(specs, 12, "in_specs="),
         "out_specs=pl.BlockSpec((block_rows, columns), own_tile)",
     ]
-    compiler = [
-        'dimension_semantics=("parallel", "arbitrary")',
-        "vmem_limit_bytes=VMEM_LIMIT_BYTES",
-    ]
     parts = [
         body_name,
         call("pltpu.PrefetchScalarGridSpec", grid, 8, "grid_spec="),
         f"out_shape=jax.ShapeDtypeStruct(shape, jnp.{stage.epilogue.dtype})",
-        call("pltpu.CompilerParams", compiler, 8, "compiler_params="),
+        compiler_params(["parallel", "arbitrary"]),
     ]
     passed = ", ".join(["*visits", "rows", *weights, *extras])
     signature = ["visits", "rows", *weights, *extras, "block_rows", "block_columns"]

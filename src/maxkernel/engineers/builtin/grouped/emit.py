@@ -11,7 +11,7 @@ from maxkernel.engineers.builtin.grouped.body import (
 )
 from maxkernel.engineers.builtin.grouped.match import Stage
 from maxkernel.engineers.builtin.module import Module, array_names, parameters
-from maxkernel.engineers.builtin.text import Names, call, doc
+from maxkernel.engineers.builtin.text import Names, add_return, call, doc, statement
 from maxkernel.engineers.builtin.xla import Writer
 from maxkernel.types import TaskInfo, TunableSpace
 
@@ -58,14 +58,10 @@ def _kernel(
         columns = _columns(len(stages), i)
         passed = [lists[key], rows, *weights, *extras, "block_rows", columns]
         result = names.new("result" if len(stages) == 1 else f"result_{i + 1}")
-        writer.lines.append(call(name, passed, 4, f"{result} = ").replace("\n    ", "\n")[4:])
+        writer.lines.append(statement(name, passed, result))
         writer.known[stage.result] = result
     returned = ", ".join(writer.result(v) for v in info.graph.outputs)
-    last = writer.lines[-1]
-    if last.startswith(f"{returned} = "):
-        writer.lines[-1] = last.replace(f"{returned} =", "return", 1)
-    else:
-        writer.lines.append(f"return {returned}")
+    add_return(writer.lines, returned)
     lines = [
         call("kernel", [*arguments, "*", *defaults], 0, "def ", ":"),
         doc("Grouped products in kernels of their own; the rest is left to XLA.", 4),

@@ -9,7 +9,7 @@ from maxkernel.engineers.builtin.matmul.arguments import Argument, Where
 from maxkernel.engineers.builtin.matmul.match import MatmulProgram
 from maxkernel.engineers.builtin.module import Shapes, plain
 from maxkernel.engineers.builtin.operands import Operand, Role, Space, as_block
-from maxkernel.engineers.builtin.text import assigned, broken, call, doc, sequence
+from maxkernel.engineers.builtin.text import assigned, broken, call, compiler_params, doc, sequence
 from maxkernel.types import TunableSpace
 
 TAKEN = (
@@ -224,10 +224,10 @@ def _sizes(c: Call) -> list[str]:
 
 def _call(c: Call, taken: Sequence[str]) -> str:
     grid = list(c.layout.grid)
-    meaning = ['"parallel"' if free else '"arbitrary"' for free in c.layout.parallel]
+    meaning = ["parallel" if free else "arbitrary" for free in c.layout.parallel]
     if c.matmul.batch:
         grid.insert(0, "batch")
-        meaning.insert(0, '"parallel"')
+        meaning.insert(0, "parallel")
     specs = [broken(_spec(c, a.operand, a.where), 12) for a in c.args]
     outs = [_out_spec(c, r.role) for r in c.matmul.results]
     types = [_out_type(c, r.dtype, r.role) for r in c.matmul.results]
@@ -241,9 +241,7 @@ def _call(c: Call, taken: Sequence[str]) -> str:
     ]
     if c.scratch:
         pieces.append(sequence(list(c.scratch), 8, "scratch_shapes="))
-    semantics = sequence(meaning, 12, "dimension_semantics=", "()")
-    limit = "vmem_limit_bytes=VMEM_LIMIT_BYTES"
-    pieces.append(call("pltpu.CompilerParams", [semantics, limit], 8, "compiler_params="))
+    pieces.append(compiler_params(meaning))
     target = "return " if _direct(c) else f"{', '.join(c.results)} = "
     run = call("pl.pallas_call", pieces, 4, target)
     return run.removesuffix("    )") + call(")", taken, 4)

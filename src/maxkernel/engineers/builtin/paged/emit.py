@@ -5,7 +5,7 @@ from __future__ import annotations
 from maxkernel.engineers.builtin.module import Module, array_names, parameters
 from maxkernel.engineers.builtin.paged.body import body
 from maxkernel.engineers.builtin.paged.match import Decode, Pool
-from maxkernel.engineers.builtin.text import Names, broken, call, doc, sequence
+from maxkernel.engineers.builtin.text import Names, broken, call, compiler_params, doc, sequence
 from maxkernel.engineers.builtin.xla import Writer
 from maxkernel.types import TaskInfo, TunableSpace
 
@@ -87,12 +87,11 @@ def _kernel(info: TaskInfo, d: Decode, arguments: list[str], tunables: TunableSp
         f"out_specs=pl.BlockSpec((1, *out_shape[1:]), {step})",
         sequence(scratch, 12, "scratch_shapes="),
     ]
-    compiler = ['dimension_semantics=("arbitrary",)', "vmem_limit_bytes=VMEM_LIMIT_BYTES"]
     parts = [
         "functools.partial(body, page=page)",
         call("pltpu.PrefetchScalarGridSpec", grid, 8, "grid_spec="),
         f"out_shape=jax.ShapeDtypeStruct(out_shape, jnp.{d.output.dtype})",
-        call("pltpu.CompilerParams", compiler, 8, "compiler_params="),
+        compiler_params(["arbitrary"]),
     ]
     lines.append(f"    out_shape = {out_shape}")
     lines.append(call("pl.pallas_call", parts, 4, "out = ") + f"({', '.join(passed)})")

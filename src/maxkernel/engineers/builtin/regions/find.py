@@ -55,15 +55,22 @@ class Region:
     info: TaskInfo
 
 
+def products_of(flow: Flow) -> list[int]:
+    """The products of the graph that follow from an input."""
+    nodes = flow.graph.nodes
+    return [i for i, n in enumerate(nodes) if n.op in _PRODUCTS and not flow.fixed[i]]
+
+
 def cores(flow: Flow) -> list[Core]:
     """Every product of the graph once, those of an attention together."""
     nodes = flow.graph.nodes
-    products = [i for i, n in enumerate(nodes) if n.op in _PRODUCTS and not flow.fixed[i]]
+    products = products_of(flow)
+    below = {p: flow.below(p) for p in products}
     found: list[Core] = []
     taken = set[int]()
     for first in products:
         for second in products:
-            between = flow.below(first) & flow.above[second]
+            between = below[first] & flow.above[second]
             if first >= second or taken & {first, second} or not between:
                 continue
             ops = [nodes[i].op for i in members(between)]
@@ -73,7 +80,7 @@ def cores(flow: Flow) -> list[Core]:
                 taken |= {first, second}
     for first in products:
         for second in products:
-            joint = _joint(flow, first, second) if first < second else 0
+            joint = _joint(flow, below, first, second) if first < second else 0
             if joint and not taken & {first, second}:
                 found.append(Core("pair", joint, (first, second)))
                 taken |= {first, second}
@@ -84,17 +91,16 @@ def cores(flow: Flow) -> list[Core]:
     return sorted(found, key=lambda core: core.products)
 
 
-def _joint(flow: Flow, first: int, second: int) -> int:
+def _joint(flow: Flow, below: Mapping[int, int], first: int, second: int) -> int:
     """Two products of the same rows and all up to where they meet; 0 where they do not, or where
     more than elementwise operations lie between."""
     nodes = flow.graph.nodes
-    below = flow.below(first), flow.below(second)
-    both = below[0] & below[1]
+    both = below[first] & below[second]
     same = nodes[first].inputs[0] == nodes[second].inputs[0]
     if not same or not both or both >> second & 1:
         return 0
     meeting = next(members(both))
-    inside = (below[0] | below[1]) & flow.above[meeting]
+    inside = (below[first] | below[second]) & flow.above[meeting]
     between = [nodes[i].op for i in members(inside) if i not in (first, second)]
     return inside if ELEMENTWISE.issuperset(between) else 0
 

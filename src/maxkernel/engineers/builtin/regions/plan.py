@@ -14,13 +14,14 @@ from maxkernel.engineers.builtin.regions.find import (
     Region,
     cores,
     product_flops,
+    products_of,
     regions,
     rotation_regions,
     row_regions,
 )
 from maxkernel.engineers.builtin.regions.flow import Flow
 from maxkernel.engineers.builtin.regions.join import Part, joined, take_apart
-from maxkernel.engineers.builtin.text import Names, call, doc
+from maxkernel.engineers.builtin.text import Names, add_return, call, doc, statement
 from maxkernel.engineers.builtin.xla import Writer
 from maxkernel.targets import Target, peak_rate
 from maxkernel.types import Plan, TaskInfo, TunableSpace
@@ -60,9 +61,10 @@ def plans(info: TaskInfo, target: Target, name: str = NAME) -> list[Plan]:
     """Sets of regions that become kernels, as plans of the family `name`; raises Unsupported where
     no family knows a part."""
     info = without_repeats(info)
-    found = [_plan(info, choices, target, name) for choices in _sets(info, target)]
-    for plan in found:
-        implement(info, plan, target)
+    found: list[Plan] = []
+    for choices in _sets(info, target):
+        _module(info, choices, target, _STORIES[name])  # Raises where it cannot be written.
+        found.append(_plan(info, choices, target, name))
     return found
 
 
@@ -158,13 +160,8 @@ def _strategy(choices: Sequence[Choice]) -> str:
 
 def _plan(info: TaskInfo, choices: Sequence[Choice], target: Target, name: str) -> Plan:
     inside = {p for c in choices for p in c.region.core.products}
-    flow = Flow(info.graph)
-    rest = sum(
-        product_flops(info.graph, p)
-        for core in cores(flow)
-        for p in core.products
-        if p not in inside
-    )
+    outside = set(products_of(Flow(info.graph))) - inside
+    rest = sum(product_flops(info.graph, p) for p in sorted(outside))
     rate = peak_rate(target, "bfloat16") * _XLA_SHARE
     seconds = sum(c.plan.expected_seconds or 0.0 for c in choices) + rest / rate
     reason = " ".join(f"{c.plan.family}: {c.plan.reason.rstrip('.')}." for c in choices)
@@ -175,6 +172,7 @@ def _module(info: TaskInfo, choices: Sequence[Choice], target: Target, story: st
     """The functions of all regions, and the one that calls them."""
     names = Names()
     made: dict[str, tuple[str, dict[str, str]]] = {}
+    calls: list[tuple[str, dict[str, str]]] = []
     tunables: TunableSpace = {}
     parts: list[Part] = []
     for choice in choices:
@@ -186,7 +184,7 @@ def _module(info: TaskInfo, choices: Sequence[Choice], target: Target, story: st
             tunables.update({own[name]: space for name, space in part.tunables.items()})
             parts.append(part)
             made[source] = function, own
-    calls = [made[_source(choice, target)] for choice in choices]
+        calls.append(made[source])
     what = " and ".join(dict.fromkeys(c.region.core.kind for c in choices))
     module = Module(
         f"{what.capitalize()} in kernels of their own.", story.format(what=what), tunables
@@ -226,14 +224,10 @@ def _kernel(
         given = [writer.value(v) for v in choice.region.inputs]
         given += [f"{name}={outer}" for name, outer in own.items()]
         result = names.new("out" if choice.region.output in info.graph.outputs else "result")
-        text = call(function, given, 4, f"{result} = ")
-        writer.lines.append(text.replace("\n    ", "\n")[4:])
+        writer.lines.append(statement(function, given, result))
         writer.known[choice.region.output] = result
     returned = ", ".join(writer.result(v) for v in info.graph.outputs)
-    if writer.lines[-1].startswith(f"{returned} = "):
-        writer.lines[-1] = writer.lines[-1].replace(f"{returned} =", "return", 1)
-    else:
-        writer.lines.append(f"return {returned}")
+    add_return(writer.lines, returned)
     lines = [
         call("kernel", [*arguments, "*", *defaults], 0, "def ", ":"),
         doc("What stands around the kernels is left to XLA.", 4),

@@ -10,7 +10,7 @@ from maxkernel.engineers.builtin.module import Module, Shapes, array_names, para
 from maxkernel.engineers.builtin.operands import Role, as_block
 from maxkernel.engineers.builtin.rowwise import resident, sweeps
 from maxkernel.engineers.builtin.rowwise.match import RowProgram
-from maxkernel.engineers.builtin.text import Names, assigned, call, doc, sequence
+from maxkernel.engineers.builtin.text import Names, assigned, call, compiler_params, doc, sequence
 from maxkernel.types import TaskInfo, TunableSpace
 
 TAKEN = "rows cols block_rows block_cols chunk_rows lanes i s j late body".split()
@@ -145,7 +145,7 @@ def _kernel(
         for r in rows.results
     ]
     single = len(results) == 1
-    meaning = ['"parallel"' if free else '"arbitrary"' for free in layout.parallel]
+    meaning = ["parallel" if free else "arbitrary" for free in layout.parallel]
     pieces = [
         call("functools.partial", ["body", *layout.bound], 8),
         sequence(layout.grid, 8, "grid=", "()"),
@@ -153,15 +153,7 @@ def _kernel(
         assigned("out_specs", outs[0]) if single else sequence(outs, 8, "out_specs="),
         f"out_shape={types[0]}" if single else sequence(types, 8, "out_shape="),
         *([sequence(scratch, 8, "scratch_shapes=")] if scratch else []),
-        call(
-            "pltpu.CompilerParams",
-            [
-                sequence(meaning, 12, "dimension_semantics=", "()"),
-                "vmem_limit_bytes=VMEM_LIMIT_BYTES",
-            ],
-            8,
-            "compiler_params=",
-        ),
+        compiler_params(meaning),
     ]
     names = Names([*TAKEN, *arguments, *results])
     after, returned = finish(program, rows.region, results, shapes, names, module)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from maxkernel.engineers.builtin.module import Module, array_names, parameters, plain
 from maxkernel.engineers.builtin.scaled.match import ScaledProduct
-from maxkernel.engineers.builtin.text import Names, call, doc, sequence
+from maxkernel.engineers.builtin.text import Names, call, compiler_params, doc, sequence
 from maxkernel.types import TaskInfo, TunableSpace
 
 _OWN = tuple(
@@ -164,14 +164,6 @@ def _call(specs: list[str], scratch: list[str], dtype: str, target: str) -> str:
         f"out_specs={_spec('block_m', 'block_n', 'i, j')}",
         f"out_shape=jax.ShapeDtypeStruct((m, n), jnp.{dtype})",
         sequence(scratch, 8, "scratch_shapes="),
-        call(
-            "pltpu.CompilerParams",
-            [
-                'dimension_semantics=("parallel", "parallel", "arbitrary")',
-                "vmem_limit_bytes=VMEM_LIMIT_BYTES",
-            ],
-            8,
-            "compiler_params=",
-        ),
+        compiler_params(["parallel", "parallel", "arbitrary"]),
     ]
     return call("pl.pallas_call", pieces, 4, target)

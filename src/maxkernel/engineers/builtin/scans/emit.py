@@ -8,7 +8,7 @@ from maxkernel.engineers.builtin.module import Module, Shapes, array_names, para
 from maxkernel.engineers.builtin.scans.body import LANES, TAKEN, body, narrow
 from maxkernel.engineers.builtin.scans.decays import decay_heads, log_decays
 from maxkernel.engineers.builtin.scans.match import Scan
-from maxkernel.engineers.builtin.text import Names, call, doc, sequence
+from maxkernel.engineers.builtin.text import Names, call, compiler_params, doc, sequence
 from maxkernel.types import TaskInfo, TunableSpace
 
 _OWN = tuple(
@@ -91,7 +91,6 @@ def _kernel(
     if scan.norm == "absolute":
         length = f"queries.shape[{2 if turn else 1}]"
         scratch.append(f"pltpu.VMEM((heads, {length}, width), keys.dtype)")
-    compiler = ['dimension_semantics=("parallel",)', "vmem_limit_bytes=VMEM_LIMIT_BYTES"]
     parts = [
         "functools.partial(body, chunk=chunk)",
         "grid=(count // heads,)",
@@ -99,7 +98,7 @@ def _kernel(
         "out_specs=spec(values)",
         f"out_shape=jax.ShapeDtypeStruct(values.shape, jnp.{scan.output.dtype})",
         sequence(scratch, 8, "scratch_shapes="),
-        call("pltpu.CompilerParams", compiler, 8, "compiler_params="),
+        compiler_params(["parallel"]),
     ]
     lines.append(call("pl.pallas_call", parts, 4, "out = ") + f"({', '.join(passed)})")
     if turn_value:
