@@ -14,6 +14,7 @@ import pytest
 from maxkernel.config import Settings
 from maxkernel.errors import EnvironmentFault
 from maxkernel.executor import LocalExecutor
+from maxkernel.executor.process import WorkerFault, WorkerProcess
 from maxkernel.executor.tree import family
 from maxkernel.sandbox import NoSandbox, Sandbox, detect
 from maxkernel.tasks import task_from_text
@@ -135,6 +136,20 @@ def test_a_compiler_that_dies_twice_is_a_compile_crash() -> None:
         assert "signal 9" in reply.failure.message
 
 
+def test_a_worker_whose_child_holds_the_pipe_is_seen_to_die(tmp_path: Path) -> None:
+    """A sandbox killed as it starts leaves such a child: without a look it ran into its limit."""
+    folder = tmp_path / "worker"
+    folder.mkdir()
+    script = "sleep 1000 & echo $! > child; kill -9 $$"
+    worker = WorkerProcess(["sh", "-c", script], folder, {"PATH": os.environ["PATH"]})
+    with pytest.raises(WorkerFault, match="signal 9") as caught:
+        worker.ask(b"x", 30.0, 1 << 40, 100)
+    assert caught.value.kind == "died" and caught.value.killed
+    child = int((folder / "child").read_text())
+    assert soon(lambda: not alive(child))
+    worker.close()
+
+
 def test_prints_and_writes_of_a_task_do_not_reach_the_pipe() -> None:
     loud = task(before="print('x' * 100000); os.write(1, b'raw' * 1000); os.write(2, b'err')")
     with LocalExecutor(Settings(workers=1), NoSandbox()) as pool:
@@ -169,6 +184,7 @@ CONTROL = """
 import sys, time
 from maxkernel.config import Settings
 from maxkernel.executor import LocalExecutor
+from maxkernel.executor.process import WorkerFault, WorkerProcess
 from maxkernel.executor.tree import family
 from maxkernel.sandbox import NoSandbox, detect
 from maxkernel.types.messages import PingRequest

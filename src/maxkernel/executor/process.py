@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from maxkernel.executor.tree import kill_family, private_bytes
+from maxkernel.executor.tree import kill_family, kill_group, private_bytes
 
 TICK = 0.5
 """Seconds between two looks at a busy worker: its time and its memory."""
@@ -121,6 +121,10 @@ class WorkerProcess:
         return part
 
     def _watch(self, deadline: float, seconds: float, memory_bytes: int) -> None:
+        if self._process.poll() is not None:
+            # One killed as it starts can leave a child behind, which holds the pipe open.
+            kill_group(self.pid)
+            raise self._death()
         if time.monotonic() >= deadline:
             raise self._fault("timeout", f"it took longer than {seconds:g} s")
         if private_bytes(self.pid) > memory_bytes:

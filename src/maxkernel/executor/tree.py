@@ -46,6 +46,11 @@ def kill_family(pid: int) -> None:
             os.kill(member, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             continue
+    kill_group(pid)
+
+
+def kill_group(pid: int) -> None:
+    """Kills what is left of the process group that `pid` led, which may be gone itself."""
     try:
         os.killpg(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
