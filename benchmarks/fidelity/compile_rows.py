@@ -1,14 +1,17 @@
 # ruff: noqa: E402 (libtpu reads its flags from the environment when jax is imported)
 """Compiles the programs of one suite and keeps their dumps:
 
-    python compile_rows.py SUITE CACHE [PATTERN]
+    python compile_rows.py SUITE CACHE [PATTERN] [--target T ...] [--half fit|test] [--at-most S]
+        [--retry]
 
 in an environment that has the suite's jax (README.md). Rows that the cache holds are skipped, so an
-interrupted run goes on where it stopped. A row that cannot be made leaves the reason in KEY.failed.
+interrupted run goes on where it stopped; rows with short published compile times come first. A row
+that cannot be made leaves the reason in KEY.failed; `--retry` tries those again that were stopped.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -17,7 +20,17 @@ import tarfile
 import time
 from pathlib import Path
 
-SUITE, CACHE, PATTERN = sys.argv[1], Path(sys.argv[2]), (sys.argv[3:] or [""])[0]
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("suite", choices=("tokamax", "jaxbench", "sweep"))
+parser.add_argument("cache", type=Path)
+parser.add_argument("pattern", nargs="?", default="", help="what a row's label must match")
+parser.add_argument("--target", nargs="*", default=[], help="only rows of these")
+parser.add_argument("--half", choices=("fit", "test"), help="only rows of this half")
+parser.add_argument("--at-most", type=float, default=1e9, help="only rows that took less, in s")
+parser.add_argument("--retry", action="store_true", help="rows again that were stopped")
+OPTIONS = parser.parse_args()
+del sys.argv[1:]  # tokamax reads the rest as flags of its own
+CACHE: Path = OPTIONS.cache
 LIVE = CACHE / f".live-{os.getpid()}"
 LIVE.mkdir(parents=True)
 FLAGS = (
@@ -98,22 +111,39 @@ def keep(row: Row, facts: dict) -> None:
     partial.rename(CACHE / f"{row.key}.tar.gz")
 
 
+_STOPPED = "not finished: the compiler died or was stopped"
+
+
+def wanted(row: Row, label: str) -> bool:
+    """Whether the options ask for a row and the cache has neither it nor why it fails."""
+    failed = CACHE / f"{row.key}.failed"
+    again = OPTIONS.retry and failed.exists() and _STOPPED in failed.read_text()
+    return (
+        (row.target in OPTIONS.target or not OPTIONS.target)
+        and OPTIONS.half in (row.split, None)
+        and row.compile_seconds <= OPTIONS.at_most
+        and re.search(OPTIONS.pattern, label) is not None
+        and not (CACHE / f"{row.key}.tar.gz").exists()
+        and (again or not failed.exists())
+    )
+
+
 def main() -> None:
-    build = importlib.import_module(f"build_{SUITE}").build
-    for row in SUITES[SUITE]():
+    build = importlib.import_module(f"build_{OPTIONS.suite}").build
+    for row in sorted(SUITES[OPTIONS.suite](), key=lambda row: row.compile_seconds):
         label = f"{row.target} {row.name} {row.problem} {row.fields}"
-        done = CACHE / f"{row.key}.tar.gz", CACHE / f"{row.key}.failed"
-        if any(path.exists() for path in done) or not re.search(PATTERN, label):
+        if not wanted(row, label):
             continue
-        done[1].write_text(f"{label}\nnot finished: the compiler died or was stopped\n")
+        failed = CACHE / f"{row.key}.failed"
+        failed.write_text(f"{label}\n{_STOPPED}\n")
         try:
             facts = compile_row(row, build)
         except Exception as error:
-            done[1].write_text(f"{label}\n{type(error).__name__}: {str(error)[:2000]}\n")
+            failed.write_text(f"{label}\n{type(error).__name__}: {str(error)[:2000]}\n")
             print(f"failed {label[:90]}: {str(error)[:200]}", flush=True)
             continue
         keep(row, facts)
-        done[1].unlink()
+        failed.unlink()
         print(f"{facts['compile_seconds']:6.1f} s  {label[:150]}", flush=True)
 
 

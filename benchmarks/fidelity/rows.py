@@ -17,7 +17,10 @@ DATA = Path(__file__).parent / "data"
 
 @dataclass(frozen=True)
 class Row:
-    """One published time. `fields` is what a builder needs to make the program again."""
+    """One published time. `fields` is what a builder needs to make the program again.
+
+    `compile_seconds` is what compiling and lowering took where that is published, else 0.
+    """
 
     suite: str
     name: str
@@ -25,6 +28,7 @@ class Row:
     seconds: float
     problem: str
     fields: dict[str, str] = field(default_factory=dict)
+    compile_seconds: float = 0.0
 
     @property
     def key(self) -> str:
@@ -58,6 +62,7 @@ def tokamax_rows() -> list[Row]:
                     seconds=float(line["ms"]) / 1e3,
                     problem=f"{op} {shapes}",
                     fields={key: line[key] for key in ("desc", "config", "peak_mb")},
+                    compile_seconds=(int(line["compile_ms"]) + int(line["lower_ms"])) / 1e3,
                 )
             )
     return rows
