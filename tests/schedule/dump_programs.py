@@ -335,6 +335,16 @@ def gemm():
     return call, (spec((4096, 8192), BF16), spec((8192, 8192), BF16), spec((8192,), BF16))
 
 
+@program
+def long_sum():
+    """A product that sums over far more than it keeps; XLA prefetches x for the next execution."""
+
+    def call(x, w):
+        return jnp.tanh(jnp.dot(x, w, preferred_element_type=F32))
+
+    return call, [spec((256, 16384), BF16), spec((16384, 256), BF16)]
+
+
 def main():
     from jax.experimental import topologies
     from jax.sharding import SingleDeviceSharding

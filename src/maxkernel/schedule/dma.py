@@ -6,7 +6,7 @@ from __future__ import annotations
 class DmaQueue:
     """Copies to and from HBM share one pipe, in the order of their issue. Times in cycles."""
 
-    __slots__ = ("_bandwidth", "_free", "_latency", "_piece", "_vmem")
+    __slots__ = ("_bandwidth", "_free", "_latency", "_piece", "_vmem", "busy")
 
     def __init__(self, bandwidth: float, latency: float, piece: float, vmem: float) -> None:
         """`bandwidth` and `vmem` in bytes a cycle, `latency` in cycles, `piece` in bytes."""
@@ -15,11 +15,15 @@ class DmaQueue:
         self._piece = piece
         self._vmem = vmem
         self._free = 0.0
+        self.busy = 0.0
+        """Cycles that copies to and from HBM have kept the pipe busy."""
 
     def submit(self, now: float, size: float, pieces: float, hbm: bool) -> float:
         """The time at which a copy of `size` bytes in `pieces` runs is complete."""
         if not hbm:
             return now + size / self._vmem
         start = max(now, self._free)
-        self._free = start + (size + self._piece * pieces) / self._bandwidth
+        took = (size + self._piece * pieces) / self._bandwidth
+        self.busy += took
+        self._free = start + took
         return self._free + self._latency

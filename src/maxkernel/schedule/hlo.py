@@ -76,9 +76,13 @@ class Hlo(msgspec.Struct, frozen=True):
         shapes += [self._shape(operand) for operand in operands]
         return float(sum(bytes_of_shapes(text) for text in shapes))
 
-    def prefetched(self, name: str) -> bool:
-        """True for a copy whose data the previous execution of the program already fetched."""
-        return "cross_program_prefetch_index=" in self.lines.get(name, "")
+    def prefetches(self) -> dict[str, float]:
+        """Copies whose data the previous execution of the program already fetched: their bytes."""
+        return {
+            name: float(bytes_of_shapes(line.partition(" copy-start(")[0]))
+            for name, line in self.lines.items()
+            if " copy-start(" in line and "cross_program_prefetch_index=" in line
+        }
 
     def collective(self) -> str:
         """The first instruction that talks to other chips; empty where there is none."""

@@ -45,6 +45,8 @@ class OpRun:
         self.counts = [0] * (len(executable.blocks) if executable else 0)
         self.activity = Activity(executable.sites if executable else ())
         self.repeated = 0
+        self.busy = 0.0
+        """Of HBM's pipe, in the last execution."""
         self.last: tuple[float, float, float, float, list[int]] | None = None
 
     def units(self) -> list[int]:
@@ -116,7 +118,8 @@ class Core:
         self, op: OpRun, executable: Executable, now: float, operands: tuple[int, ...]
     ) -> float:
         machine = self.machine
-        before = (machine.stall, machine.read_bytes, machine.write_bytes)
+        queue = machine.queue
+        before = (machine.stall, machine.read_bytes, machine.write_bytes, queue.busy)
         lost, machine.lost = machine.lost, False
         machine.scope, machine.top_level, machine.activity = op.name, False, op.activity
         counts = [0] * len(executable.blocks)
@@ -125,9 +128,10 @@ class Core:
         finally:
             machine.scope, machine.top_level, machine.activity = "", True, self.activity
             machine.lost = lost
-        after = (machine.stall, machine.read_bytes, machine.write_bytes)
-        stall, read, write = (b - a for a, b in zip(before, after, strict=True))
+        after = (machine.stall, machine.read_bytes, machine.write_bytes, queue.busy)
+        stall, read, write, busy = (b - a for a, b in zip(before, after, strict=True))
         op.last = (end - now, stall, read, write, counts)
+        op.busy = busy
         return self._account(op, now)
 
     def _repeat(self, op: OpRun, now: float) -> float:
@@ -135,6 +139,7 @@ class Core:
             None
         )
         op.repeated += 1
+        self.machine.queue.busy += op.busy
         return self._account(op, now)
 
     def _account(self, op: OpRun, now: float) -> float:

@@ -17,6 +17,7 @@ from maxkernel.schedule.operands import Known
 from maxkernel.schedule.problem import ScheduleError, reading
 from maxkernel.schedule.program import Core, Library, OpRun
 from maxkernel.schedule.regions import copies_of, regions_of
+from maxkernel.schedule.steady import prefetch_waits
 from maxkernel.schedule.vmem import VmemReport, read_report
 from maxkernel.targets import Target
 from maxkernel.types import Calibration, Clock, Draw, OpTime, ProgramTime
@@ -91,6 +92,8 @@ class _Run(msgspec.Struct, frozen=True):
     alone: dict[str, OpRun]
     slowest: dict[str, OpRun]
     """Of each op, the core on which it takes longest."""
+    prefetched: Mapping[str, float]
+    """Cycles waited for what the next execution needs, by the copy that fetches it."""
     cycles: float
     seconds: float
 
@@ -117,7 +120,9 @@ def _run(library: Library, target: Target, clock: Clock, known: Known) -> _Run:
         runs = [core.ops[name] for core in cores if name in core.ops]
         slowest[name] = alone.get(name) or max(runs, key=lambda run: run.cycles)
         cycles += slowest[name].cycles - op.cycles
-    return _Run(cores, alone, slowest, cycles, cycles / clock.hz)
+    prefetched = prefetch_waits(library.dump.hlo, cores, cycles, target, clock)
+    cycles += sum(prefetched.values())
+    return _Run(cores, alone, slowest, prefetched, cycles, cycles / clock.hz)
 
 
 def _told(
@@ -171,7 +176,7 @@ def _result(run: _Run, target: Target, clock: Clock, compiler: str) -> ProgramTi
             runs = [core.ops[name] for core in cores if name in core.ops]
             detailed = slowest.cycles > _DETAILED * first.cycles
             ops.append(_op_time(slowest, runs, dump, clock, vmem, detailed))
-    copies = _async_copies(cores, clock)
+    copies = _async_copies(run, clock)
     glue = cycles - sum(op.cycles for op in ops) - sum(op.cycles for op in copies)
     ops = [*ops, *copies, OpTime("program", "glue", 1, glue / clock.hz, glue, 0.0)]
     ops.sort(key=lambda op: -op.cycles)
@@ -238,17 +243,19 @@ def _op_time(
     )
 
 
-def _async_copies(cores: list[Core], clock: Clock) -> list[OpTime]:
+def _async_copies(run: _Run, clock: Clock) -> list[OpTime]:
     """Asynchronous copies of the top-level program: their time is what was waited for them."""
-    dump = cores[0].library.dump
+    dump = run.cores[0].library.dump
+    ahead = dump.hlo.prefetches()
     found: dict[str, OpTime] = {}
-    for number, stats in enumerate(cores[0].activity.sites):
+    for number, stats in enumerate(run.cores[0].activity.sites):
         owner = stats.site.owner
         if not owner or not stats.count:
             continue
-        size = float(sum(core.activity.sites[number].bytes for core in cores))
+        size = float(sum(core.activity.sites[number].bytes for core in run.cores))
+        size = size or ahead.get(owner, 0.0)
         before = found.get(owner)
-        stall = stats.stall + (before.cycles if before else 0.0)
+        stall = stats.stall + (before.cycles if before else run.prefetched.get(owner, 0.0))
         found[owner] = OpTime(
             name=owner,
             kind="xla",
