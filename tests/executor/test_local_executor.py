@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Callable
@@ -148,6 +149,38 @@ def test_a_worker_whose_child_holds_the_pipe_is_seen_to_die(tmp_path: Path) -> N
     child = int((folder / "child").read_text())
     assert soon(lambda: not alive(child))
     worker.close()
+
+
+WORK = """
+import sys, time
+sys.stdin.buffer.read(5)
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    spin = time.monotonic() + 0.02
+    while time.monotonic() < spin: pass
+    time.sleep(float(sys.argv[2]))
+sys.stdout.buffer.write(bytes([0, 0, 0, 1]) + b"y"); sys.stdout.flush(); time.sleep(1000)
+"""
+
+
+def test_a_limit_counts_what_the_machine_let_a_worker_do(tmp_path: Path) -> None:
+    """One with a tenth of a processor goes on past its limit, one that spins or hangs does not."""
+
+    def ask(work: float, rest: float) -> bytes:
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        command = [sys.executable, "-c", WORK, str(work), str(rest)]
+        worker = WorkerProcess(command, folder, dict(os.environ))
+        try:
+            return worker.ask(b"x", 1.0, 1 << 40, 100)
+        finally:
+            worker.close()
+
+    assert ask(2.5, 0.2) == b"y"
+    for work, rest in ((1000, 0.0), (1000, 0.2), (1000, 1000)):
+        started = time.monotonic()
+        with pytest.raises(WorkerFault, match="longer than 1 s"):
+            ask(work, rest)
+        assert time.monotonic() - started < 15
 
 
 def test_prints_and_writes_of_a_task_do_not_reach_the_pipe() -> None:

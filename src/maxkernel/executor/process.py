@@ -13,13 +13,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from maxkernel.executor.tree import kill_family, kill_group, private_bytes
+from maxkernel.executor.tree import cpu_seconds, kill_family, kill_group, private_bytes
 
 TICK = 0.5
 """Seconds between two looks at a busy worker: its time and its memory."""
 
 LOG_TAIL = 3000
 """Last bytes of a dead worker's own output that its failure carries."""
+
+STARVED = 4.0
+"""How many times its limit a request may take on a machine that gives its worker too little."""
+
+STILL = 2.0
+"""Seconds without any processor time after which a worker past its limit is hung, not starved."""
 
 FaultKind = Literal["died", "timeout", "memory", "frame"]
 
@@ -33,6 +39,34 @@ class WorkerFault(Exception):
         self.log = log
         self.killed = False
         """Somebody else sent it SIGKILL: a person, or a machine that ran out of memory."""
+
+
+class Deadline:
+    """When a request has taken too long: in wall time, unless others kept the processor from it.
+
+    What a kernel is found to be must not depend on what else the machine does. So a worker that
+    is at work, and has had less processor time than its limit, may go on to STARVED limits.
+    """
+
+    def __init__(self, pid: int, seconds: float) -> None:
+        self._pid = pid
+        self._seconds = seconds
+        self._start = self._worked = time.monotonic()
+        self._before: float | None = None
+        self._used = 0.0
+
+    def passed(self) -> bool:
+        """Whether the worker is to be ended; to be asked every TICK."""
+        now = time.monotonic()
+        wall = now - self._start
+        used = cpu_seconds(self._pid)
+        self._before = used if self._before is None else self._before
+        if used > self._used:
+            self._used, self._worked = used, now
+        if wall < self._seconds:
+            return False
+        busy = used - self._before >= self._seconds
+        return busy or now - self._worked > STILL or wall >= STARVED * self._seconds
 
 
 class WorkerProcess:
@@ -71,11 +105,11 @@ class WorkerProcess:
     def ask(self, body: bytes, seconds: float, memory_bytes: int, limit: int) -> bytes:
         """The reply's body, at most `limit` bytes.
 
-        Raises WorkerFault when the worker dies, takes longer than `seconds`, holds more than
-        `memory_bytes`, or announces a larger frame. The worker is killed then.
+        Raises WorkerFault when the worker dies, takes longer than `seconds` (see Deadline), holds
+        more than `memory_bytes`, or announces a larger frame. The worker is killed then.
         """
         looked = time.monotonic()
-        deadline = looked + seconds
+        deadline = Deadline(self.pid, seconds)
         outgoing = memoryview(struct.pack(">I", len(body)) + body)
         incoming = bytearray()
         needed = 4
@@ -84,10 +118,10 @@ class WorkerProcess:
             selector.register(self._replies, selectors.EVENT_READ)
             while len(incoming) < needed:
                 now = time.monotonic()
-                if now >= min(deadline, looked + TICK):
+                if now >= looked + TICK:
                     self._watch(deadline, seconds, memory_bytes)
                     looked = now
-                for key, _ in selector.select(min(TICK, max(0.0, deadline - now))):
+                for key, _ in selector.select(TICK):
                     if key.fd == self._requests:
                         outgoing = self._send(outgoing)
                         if not outgoing:
@@ -120,12 +154,12 @@ class WorkerProcess:
             raise self._death()
         return part
 
-    def _watch(self, deadline: float, seconds: float, memory_bytes: int) -> None:
+    def _watch(self, deadline: Deadline, seconds: float, memory_bytes: int) -> None:
         if self._process.poll() is not None:
             # One killed as it starts can leave a child behind, which holds the pipe open.
             kill_group(self.pid)
             raise self._death()
-        if time.monotonic() >= deadline:
+        if deadline.passed():
             raise self._fault("timeout", f"it took longer than {seconds:g} s")
         if private_bytes(self.pid) > memory_bytes:
             raise self._fault("memory", f"it outgrew {memory_bytes / 2**30:.1f} GiB")

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICK = os.sysconf("SC_CLK_TCK")
 
 
 def family(pid: int) -> list[int]:
@@ -36,6 +37,18 @@ def private_bytes(pid: int) -> int:
             continue
         total += (int(fields[1]) - int(fields[2])) * _PAGE
     return total
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time of the family, with that of children that it has waited for."""
+    total = 0
+    for member in family(pid):
+        try:
+            fields = Path(f"/proc/{member}/stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        total += sum(map(int, fields[11:15]))
+    return total / _TICK
 
 
 def kill_family(pid: int) -> None:
