@@ -39,7 +39,11 @@ def cut(info: TaskInfo, given: Sequence[int], wanted: Sequence[int] | None = Non
 
 def without_repeats(info: TaskInfo) -> TaskInfo:
     """The task with equal operations on equal operands done once."""
-    graph = info.graph
+    return replace(info, graph=distinct(info.graph))
+
+
+def distinct(graph: Graph) -> Graph:
+    """The graph with equal operations on equal operands done once."""
     first: dict[object, tuple[int, ...]] = {}
     same: dict[int, int] = {}
     nodes: list[Node] = []
@@ -54,7 +58,7 @@ def without_repeats(info: TaskInfo) -> TaskInfo:
             first[key] = node.outputs
             nodes.append(replace(node, inputs=inputs))
     outputs = tuple(same.get(v, v) for v in graph.outputs)
-    return replace(info, graph=replace(graph, nodes=tuple(nodes), outputs=outputs))
+    return replace(graph, nodes=tuple(nodes), outputs=outputs)
 
 
 def _identity(graph: Graph, value: int) -> object:

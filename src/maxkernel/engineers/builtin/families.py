@@ -12,6 +12,7 @@ from maxkernel.engineers.builtin import (
     matmul,
     paged,
     products,
+    recurrence,
     rotary,
     rowwise,
     scaled,
@@ -54,5 +55,6 @@ ROTARY = GraphFamily("rotary", rotary.plans, rotary.implement)
 GRAPH_FAMILIES = (
     GraphFamily("paged", paged.plans, paged.implement),
     GraphFamily("grouped", grouped.plans, grouped.implement),
+    GraphFamily("recurrence", recurrence.plans, recurrence.implement),
     ROTARY,
 )

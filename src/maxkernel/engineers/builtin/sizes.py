@@ -17,10 +17,16 @@ class Sizes:
     dimensions that come from no input.
     """
 
-    def __init__(self, graph: Graph, arrays: Sequence[str], constants: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        arrays: Sequence[str],
+        constants: Mapping[str, Any],
+        around: tuple[AxisTable, dict[int, Dims]] | None = None,
+    ) -> None:
+        """`around`: for a loop's body, the axes of the program and the dimensions of its inputs."""
         self.graph = graph
-        self.table = AxisTable()
-        self.dims: dict[int, Dims] = {}
+        self.table, self.dims = around or (AxisTable(), {})
         self._arrays = dict(zip(graph.inputs, arrays, strict=True))
         self._constants = {value: name for name, value in constants.items()}
         self._cut: list[tuple[int, int]] = []
@@ -135,12 +141,30 @@ class Sizes:
             axis = int(node.params["axis"])
             whole = self._together(of, (*shape[:axis], *shape[axis + 1 :]))
             return [(*whole[:axis], self.table.fresh(shape[axis]), *whole[axis:])]
+        if node.op == "scan":
+            return self._scan(node, of)
         if node.op == "concatenate":
             along = int(node.params["dimension"])
             apart = [(*dims[:along], (), *dims[along + 1 :]) for dims in of]
             whole = self._together(apart, shape)
             return [(*whole[:along], self.table.fresh(shape[along]), *whole[along + 1 :])]
         return [self._fresh(v) for v in node.outputs]
+
+    def _scan(self, node: Node, of: list[Dims]) -> list[Dims]:
+        """A loop's body ties dimensions of its operands, and of its results, together."""
+        body = node.bodies["jaxpr"]
+        fixed, carried = int(node.params["num_consts"]), int(node.params["num_carry"])
+        stacked = fixed + carried
+        given = [dims[1:] if i >= stacked else dims for i, dims in enumerate(of)]
+        known = dict(zip(body.inputs, given, strict=True))
+        inner = Sizes(body, [""] * len(known), {}, (self.table, known))
+        steps = of[stacked][0] if len(of) > stacked else self.table.fresh(node.params["length"])
+        for dims, result in zip(of[fixed:stacked], body.outputs, strict=False):
+            for one, two in zip(dims, inner.dims[result], strict=True):
+                if one and two:
+                    self.table.unify(one, two)
+        results = [(steps, *inner.dims[result]) for result in body.outputs[carried:]]
+        return [*of[fixed:stacked], *results]
 
     def _kept(self, dims: Dims, out: int) -> Dims:
         """Dimensions of an array cut or padded to others: those of the same size stay."""

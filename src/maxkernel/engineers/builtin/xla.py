@@ -296,4 +296,5 @@ def _fitted(line: str) -> str:
             parts[-1] += letter
     if depth or any(p.count("(") != p.count(")") for p in parts):
         return line
-    return call(prefix, [p.strip() for p in parts], 0)
+    text = call(prefix, [p.strip() for p in parts], 4)
+    return "\n".join(part[4:] for part in text.split("\n"))
