@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,64 @@ def test_an_instruction_without_its_operands_is_foreign_and_its_program_named(
     with pytest.raises(ScheduleError, match="odd_one") as caught:
         simulate(folder_of(tmp_path, top, odd_one=schedule(bundle)), TARGETS["v6e"])
     assert caught.value.kind == "foreign"
+
+
+def halved(folder: Path) -> None:
+    text = (path := next(folder.glob("*-TLP-hlo.txt"))).read_text()
+    path.write_text(text[: len(text) // 2])
+
+
+def without_module(folder: Path) -> None:
+    next(folder.glob("*-TLP-hlo.txt")).unlink()
+
+
+def without_an_op_in_the_module(folder: Path) -> None:
+    schedule_of(folder, "matmul.1").unlink()
+    text = (path := next(folder.glob("*-TLP-hlo.txt"))).read_text()
+    path.write_text(text.replace("%matmul.1 = ", "%other = "))
+
+
+def exchanged(one: str, other: str) -> Callable[[Path], object]:
+    return lambda folder: schedule_of(folder, one).write_text(
+        schedule_of(folder, other).read_text()
+    )
+
+
+def final(folder: Path) -> None:
+    """As the compiler's `final_bundles` are marked; runs of empty bundles are folded there."""
+    text = (path := schedule_of(folder, "matmul.1")).read_text()
+    mark = "/* entry bundle: %matmul.1 = custom-call(%x, %w) */ */"
+    path.write_text(text.replace("*/", mark, 1))
+
+
+def schedule_of(folder: Path, name: str) -> Path:
+    return next(
+        path
+        for path in folder.glob(f"*-{name}-*-packed-bundles-post-ra.txt")
+        if "schedule-analysis" not in path.name
+    )
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind", "seen"),
+    [
+        (without_module, "missing", "TLP-hlo.txt"),
+        (halved, "truncated", "TLP-hlo.txt.*ends early"),
+        (without_an_op_in_the_module, "missing", "matmul.1"),
+        (final, "foreign", "matmul.1: final bundles"),
+        (exchanged("TLP", "matmul.1"), "foreign", "TLP.*the program of an op"),
+        (exchanged("matmul.1", "TLP"), "foreign", "matmul.1: a whole program"),
+    ],
+)
+def test_a_dump_that_would_give_a_wrong_time_is_refused(
+    tmp_path: Path, damage: Callable[[Path], object], kind: str, seen: str
+) -> None:
+    """Each of these files can be read: it is what it says, or what is missing, that is wrong."""
+    unpack(DATA / "v6e-matmul.tar.gz", tmp_path)
+    damage(tmp_path)
+    with pytest.raises(ScheduleError, match=seen) as caught:
+        simulate(tmp_path, TARGETS["v6e"])
+    assert caught.value.kind == kind
 
 
 def test_a_file_that_cannot_be_read_is_typed(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ TOP = "TLP"
 """The compiler's name for the top-level program."""
 
 _SCHEDULE = re.compile(r"(\d+)-(.*)-\d+-packed-bundles-post-ra\.txt\Z", re.DOTALL)
+_ENTRY = re.compile(r"^ENTRY ", re.MULTILINE)
 _NAME_LIMIT = 120
 """Names longer than this may have been shortened in a file's name."""
 
@@ -49,6 +50,8 @@ class Dump(msgspec.Struct, frozen=True):
     """Fingerprint of an instruction -> its schedule, where the compiler wrote no such pairs."""
     vmem: str = ""
     """The compiler's report of what lies in VMEM: a page."""
+    has_module: bool = True
+    """Without the module's text kernels, collectives and equal ops would stay unseen."""
 
     def schedule_of(self, name: str) -> Path | None:
         """The schedule that runs for an HLO instruction; None where it has none."""
@@ -77,13 +80,13 @@ def open_dump(folder: Path) -> Dump:
     for other, name, path in found:
         if name != TOP and other >= stamp and (end is None or other < end):
             files.setdefault(_full_name(folder, other, name), path)
-    text = _read_first(folder, f"{stamp}-{TOP}-hlo.txt", f"{stamp}-{TOP}-*hlo*.txt")
+    module = _module(folder, stamp)
     equal = _equal(_read_first(folder, f"{stamp}-{TOP}-*deduplication-map*.txt"))
-    hlo = parse_hlo(text)
+    hlo = parse_hlo(module or "")
     named = {} if equal else {name: path for name, path in files.items() if name in hlo.lines}
     prints = {hlo.fingerprint(name): path for name, path in named.items()}
     vmem = _read_first(folder, f"{stamp}-{TOP}-*vmem_report.html")
-    return Dump(top, files, equal, hlo, prints, vmem)
+    return Dump(top, files, equal, hlo, prints, vmem, module is not None)
 
 
 def _schedules(folder: Path) -> list[tuple[int, str, Path]]:
@@ -98,6 +101,16 @@ def _read_first(folder: Path, *patterns: str) -> str:
         for path in sorted(folder.glob(pattern)):
             return path.read_text(errors="replace")
     return ""
+
+
+def _module(folder: Path, stamp: int) -> str | None:
+    """The text of the module, if there is one. Raises ScheduleError where it ends early."""
+    for path in [*folder.glob(f"{stamp}-{TOP}-hlo.txt"), *folder.glob(f"{stamp}-{TOP}-*hlo*.txt")]:
+        text = path.read_text(errors="replace")
+        if text.startswith("HloModule") and not (_ENTRY.search(text) and text.rstrip()[-1] == "}"):
+            raise ScheduleError("truncated", f"{path.name}: the module's text ends early")
+        return text
+    return None
 
 
 def _full_name(folder: Path, stamp: int, name: str) -> str:

@@ -28,6 +28,7 @@ _PARAMETERS = SPACING * 4
 """Address of the first input of the program; the others follow at steps of `SPACING`."""
 _TOP_FLAGS = 0x8000
 """Number of the first sync flag of the top-level program; those of the ops lie below."""
+_FINAL = re.compile(r"/\* (?:entry|exit) bundle: %")
 _CALLED = re.compile(r"%?([\w.\-]+|<[\w\-]+>)")
 
 
@@ -204,6 +205,10 @@ class Library:
         self._base = SPACING * 64
         self._made: dict[str, Executable] = {}
         text = with_inlined_calls(with_addresses(dump.top.read_text()))
+        if "= inlined_call_operand." in text:
+            raise ScheduleError(
+                "foreign", f"{dump.top.name}: the program of an op, not a whole one"
+            )
         self.top = self._translate(_read(dump.top.name, text), top=True)
         self._names = [_call_name(note) for note in self.top.calls]
 
@@ -226,7 +231,7 @@ class Library:
         """The program of an HLO op; None for ops without one (allocations, trace glue)."""
         path = None if name.startswith("<") else self.dump.schedule_of(name)
         if path is None:
-            if not name.startswith("<") and not _empty_op(self.dump.hlo.lines.get(name, "")):
+            if not name.startswith("<") and not _empty_op(name, self.dump.hlo.lines):
                 raise ScheduleError("missing", f"{self.dump.top.parent}: no schedule for %{name}")
             return None
         key = path.name
@@ -250,6 +255,8 @@ class Library:
         context = Context(self._base, flags, int(top), _PARAMETERS, follows_copies=top)
         with reading(program.name):
             made = translate(program, context, self._slots)
+        if made.calls and not top:
+            raise ScheduleError("foreign", f"{program.name}: a whole program, not that of an op")
         self._base += SPACING * max(1, made.allocations)
         for found in (program.unknown, made.unknown):
             for op, count in found.items():
@@ -258,6 +265,9 @@ class Library:
 
 
 def _read(name: str, text: str) -> Program:
+    """The program; raises ScheduleError, for final bundles too: their text hides delays."""
+    if _FINAL.search(text):
+        raise ScheduleError("foreign", f"{name}: final bundles, not packed-bundles-post-ra")
     return parse_program(text, name)
 
 
@@ -266,5 +276,6 @@ def _call_name(note: str) -> str:
     return found[1] if found else note.strip()[:80]
 
 
-def _empty_op(line: str) -> bool:
-    return not line or "AllocateBuffer" in line or "Prepare" in line or " bitcast(" in line
+def _empty_op(name: str, lines: Mapping[str, str]) -> bool:
+    line = lines.get(name, "")
+    return not lines or "AllocateBuffer" in line or "Prepare" in line or " bitcast(" in line
