@@ -17,6 +17,7 @@ from maxkernel.engineers.builtin import (
     rowwise,
     scaled,
     scans,
+    updates,
 )
 from maxkernel.engineers.builtin.terms import Program
 from maxkernel.targets import Target
@@ -50,6 +51,7 @@ FAMILIES = (
     Family("scans", scans.plans, scans.implement),
     Family("scaled", scaled.plans, scaled.implement),
     Family("products", products.plans, products.implement),
+    Family("updates", updates.plans, updates.implement),
 )
 ROTARY = GraphFamily("rotary", rotary.plans, rotary.implement)
 GRAPH_FAMILIES = (

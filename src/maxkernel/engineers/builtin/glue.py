@@ -6,7 +6,7 @@ on the group; so broadcasting needs no code here either.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from maxkernel.engineers.builtin.axes import Axis, Dim, Unsupported
@@ -104,7 +104,7 @@ def _rest(
         (value,) = scope.write([output.term])
         if not value.text.isidentifier():
             value = scope.assign(output.term, value)
-        values[i] = _output(value.text, output, program, groups, shapes)
+        values[i] = as_output(value.text, output, program, groups, shapes)
         if len(values[i]) > WIDTH - 12:
             name = names.new("shape")
             scope.lines.append(f"{name} = {shapes.shape(output.dims)}")
@@ -118,9 +118,10 @@ def _is_full(region: Region, term: int) -> bool:
     return next(r.role for r in region.results if r.term == term) == "full"
 
 
-def _output(
+def as_output(
     text: str, output: Output, program: Program, groups: tuple[Dim, ...], shapes: Shapes
 ) -> str:
+    """A value whose dimensions are `groups`, in the shape and dtype of the output that it is."""
     axes = program[output.term].axes
     lies = flat(output.dims)
     if [g for g in groups if set(g) & set(lies)] != _runs(lies, groups):
@@ -157,6 +158,11 @@ def _groups(
         if axis not in order and any(axis in s for s in sets):
             order.append(axis)
     order += sorted(frozenset[Axis]().union(*sets) - set(order))
+    return runs_of(order, sets)
+
+
+def runs_of(order: Sequence[Axis], sets: Sequence[frozenset[Axis]]) -> tuple[Dim, ...]:
+    """Axes in `order`, together where neighbours are both in or both out of each of `sets`."""
     groups: list[list[Axis]] = []
     for axis in order:
         together = groups and all((axis in s) == (groups[-1][-1] in s) for s in sets)

@@ -1,0 +1,144 @@
+"""What the updates family emits equals the reference, however the reference is written."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from compiling import compile_for
+from emitted_style import assert_clean
+from graphs import task_info
+from kernels import TEAM, assert_equal, draw
+
+from maxkernel.engineers.builtin.axes import Unsupported
+from maxkernel.engineers.builtin.canon import canonicalise
+from maxkernel.engineers.builtin.updates.match import match
+from maxkernel.targets import get_target
+
+F32, BF16 = "float32", "bfloat16"
+
+
+def unit(t):
+    t = t.astype(jnp.float32)
+    return t * jax.lax.rsqrt(jnp.sum(t * t, axis=-1, keepdims=True) + 1e-6)
+
+
+def delta_step(q, k, v, a, b, rate, bias, state):
+    """One step of a gated delta net; heads share queries and keys."""
+    repeats = v.shape[1] // q.shape[1]
+    g = jnp.exp(-jnp.exp(rate) * jax.nn.softplus(a.astype(jnp.float32) + bias))
+    beta = jax.nn.sigmoid(b.astype(jnp.float32))
+    q = jnp.repeat(unit(q), repeats, axis=1) * q.shape[-1] ** -0.5
+    k = jnp.repeat(unit(k), repeats, axis=1)
+    state = g[..., None, None] * state
+    missing = v.astype(jnp.float32) - jnp.sum(k[..., None] * state, axis=2)
+    state = state + k[..., None] * (beta[..., None] * missing)[:, :, None, :]
+    return jnp.sum(q[..., None] * state, axis=2).astype(v.dtype), state
+
+
+def delta_step_rewritten(q, k, v, a, b, rate, bias, state):
+    """The same with products, other names and another order."""
+    n, heads, width, value_width = state.shape
+    shared = q.shape[1]
+    parts = state.reshape(n, shared, heads // shared, width, value_width)
+    keys, queries = unit(k), unit(q) / width**0.5
+    gates = jnp.exp(jax.nn.softplus(bias + a.astype(jnp.float32)) * -jnp.exp(rate))
+    parts = parts * gates.reshape(n, shared, -1, 1, 1)
+    seen = jnp.einsum("nsd,nshdv->nshv", keys, parts)
+    strength = 1 / (1 + jnp.exp(-b.astype(jnp.float32))).reshape(n, shared, -1, 1)
+    change = strength * (v.astype(jnp.float32).reshape(seen.shape) - seen)
+    parts = jnp.einsum("nsd,nshv->nshdv", keys, change) + parts
+    out = jnp.einsum("nsd,nshdv->nshv", queries, parts)
+    return out.reshape(v.shape).astype(v.dtype), parts.reshape(state.shape)
+
+
+def mamba_step(x, dt, a_log, b, c, d, state):
+    """One step of Mamba-2: all heads of a group share b and c; the state is read along lanes."""
+    groups = b.shape[1]
+    repeats = x.shape[1] // groups
+    step = jax.nn.softplus(dt)
+    b, c = (jnp.repeat(t, repeats, axis=1) for t in (b, c))
+    decay = jnp.exp(-jnp.exp(a_log) * step)
+    fresh = jnp.einsum("nhp,nhs->nhps", x * step[..., None], b)
+    state = state * decay[..., None, None] + fresh
+    y = jnp.einsum("nhps,nhs->nhp", state, c) + d[:, None] * x
+    return state, y.astype(x.dtype)
+
+
+def retention_step(q, k, v, gate, state):
+    """One step of retention, normalised over heads and gated: the last part needs all heads."""
+    decay = 1.0 - jnp.exp2(-5.0 - jnp.arange(q.shape[1]))
+    state = state * decay[:, None, None] + k[..., None] * v[..., None, :]
+    out = jnp.einsum("nhd,nhdv->nhv", q, state)
+    scale = jax.lax.rsqrt(jnp.mean(out * out, axis=(1, 2), keepdims=True) + 1e-5)
+    return (out * scale * jax.nn.silu(gate)).astype(gate.dtype), state.astype(jnp.float32)
+
+
+def row_norm(x, scale):
+    """Row-wise: another family's."""
+    x = x.astype(jnp.float32)
+    return x * jax.lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-6) * scale
+
+
+def cumulative(x, y):
+    """Rows depend on those before them."""
+    return jnp.cumsum(x * y[..., None], axis=1), jnp.sum(x, axis=1)
+
+
+def delta_specs(n, shared, heads, width, value_width):
+    keys, gates = ((n, shared, width), BF16), ((n, heads), BF16)
+    vectors = [((heads,), F32)] * 2
+    state = ((n, heads, width, value_width), F32)
+    return (keys, keys, ((n, heads, value_width), BF16), gates, gates, *vectors, state)
+
+
+def mamba_specs(n, heads, groups, width, states):
+    shared = ((n, groups, states), F32)
+    one = ((heads,), F32)
+    x, dt = ((n, heads, width), F32), ((n, heads), F32)
+    return (x, dt, one, shared, shared, one, ((n, heads, width, states), F32))
+
+
+def retention_specs(n, heads, width, value_width):
+    keys, values = ((n, heads, width), F32), ((n, heads, value_width), F32)
+    gate = ((n, heads, value_width), BF16)
+    return (keys, keys, values, gate, ((n, heads, width, value_width), F32))
+
+
+CASES = [
+    (delta_step, delta_specs(3, 2, 6, 128, 128)),
+    (delta_step, delta_specs(2, 3, 3, 72, 128)),
+    (delta_step_rewritten, delta_specs(3, 2, 4, 128, 128)),
+    (mamba_step, mamba_specs(3, 6, 2, 64, 128)),
+    (mamba_step, mamba_specs(2, 24, 1, 64, 128)),
+    (retention_step, retention_specs(3, 4, 128, 256)),
+]
+
+
+def source_of(reference, specs, target="v6e"):
+    info, chip = task_info(reference, *specs), get_target(target)
+    (plan,) = TEAM.planner.plan(info, chip, ())
+    assert plan.family == "updates"
+    return TEAM.implementer.implement(info, plan, chip)
+
+
+@pytest.mark.parametrize(("reference", "specs"), CASES)
+def test_equals_the_reference(reference, specs):
+    source = source_of(reference, specs)
+    assert_clean(source)
+    assert_equal(reference, source, draw(specs, 3), block=8, together=2)
+
+
+@pytest.mark.parametrize(("reference", "specs"), CASES)
+def test_compiles_for_the_tpu(reference, specs):
+    compile_for(source_of(reference, specs), specs, "v6e")
+
+
+@pytest.mark.parametrize(
+    ("reference", "specs", "reason"),
+    [
+        (row_norm, (((4, 64, 256), BF16), ((256,), F32)), "row-wise"),
+        (cumulative, (((4, 64, 256), F32), ((4, 64), F32)), "running sum"),
+    ],
+)
+def test_says_why_it_does_not_take_others(reference, specs, reason):
+    with pytest.raises(Unsupported, match=reason):
+        match(canonicalise(task_info(reference, *specs)))
