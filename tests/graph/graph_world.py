@@ -136,8 +136,12 @@ class Profiler:
         return Diagnosis("hbm", "waits for memory")
 
 
+@dataclass
 class Mover:
     """One more option at a time; merges join two designs' options."""
+
+    rewrites: tuple[str, ...] = ()
+    """Options whose source comes with the move."""
 
     def moves(
         self,
@@ -148,10 +152,11 @@ class Mover:
         target: Target,
     ) -> list[Move]:
         names = ["unroll", "buffers", "deep", "transposed"]
+        fresh = {name: _with(design.plan, [name]) for name in names}
         return [
-            Move(f"refine: {name}", _with(design.plan, [name]), 0.1)
-            for name in names
-            if name not in design.plan.options
+            Move(f"refine: {n}", p, 0.1, source_of(p) if n in self.rewrites else "")
+            for n, p in fresh.items()
+            if n not in design.plan.options
         ]
 
     def merges(
@@ -169,6 +174,9 @@ def _with(plan: Plan, names: list[str]) -> Plan:
 
 
 TEAM = Team(Planner(), Implementer(), Debugger(), Tuner(), Profiler(), Mover())
+REWRITING = Team(
+    Planner(), Implementer(), Debugger(), Tuner(), Profiler(), Mover(("unroll", "deep", "buffers"))
+)
 
 
 @dataclass
@@ -265,12 +273,16 @@ def open_run(folder: Path, budget: Budget) -> RunFile:
 
 
 def context_of(
-    run: RunFile, world: World, budget: Budget, progress: Progress | None = None
+    run: RunFile,
+    world: World,
+    budget: Budget,
+    progress: Progress | None = None,
+    team: Team = TEAM,
 ) -> Context:
     """A context over the synthetic world."""
     run.step("prepared", Prepared, prepared)
     judge: object = world
-    return Context(run, judge, prepared(), TEAM, budget, 2, progress or Silent())  # type: ignore[arg-type]
+    return Context(run, judge, prepared(), team, budget, 2, progress or Silent())  # type: ignore[arg-type]
 
 
 def picture(run: RunFile) -> list[object]:

@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from maxkernel.search.board import Board
-from maxkernel.search.graph import Node, Trial
+from maxkernel.search.graph import MISFIT, TWIN, Node, Trial
 from maxkernel.search.job import Job, JobResult
 from maxkernel.types import Design, Evaluation, Intent, Move
 
@@ -90,14 +90,14 @@ def _judged(board: Board, library: Library, job: Job, result: JobResult) -> Appl
     evaluation = result.evaluation
     if evaluation is None and result.candidate and not (result.same_as or result.misfit):
         evaluation = library.evaluation(result.candidate)
-    program = result.same_as or (evaluation.artifact if evaluation is not None else "")
+    program = result.same_as or (evaluation.artifact if evaluation is not None else result.artifact)
     for digest in (program, result.candidate):
         owner = graph.owner(digest)
         if owner is not None:
-            _unjudged(node, job, result, f"same as {owner}")
+            _unjudged(node, job, result, f"{TWIN} {owner}")
             return Applied(msgspec.structs.replace(plain, same_as=digest, limit=""), design)
     if result.misfit:
-        _unjudged(node, job, result, "does not fit")
+        _unjudged(node, job, result, MISFIT)
         return Applied(plain, design)
     if evaluation is None:
         node.dead = result.note or "nothing came of it"
@@ -105,6 +105,8 @@ def _judged(board: Board, library: Library, job: Job, result: JobResult) -> Appl
     trial = graph.add_evaluation(node.id, evaluation)
     if trial.seconds is not None:
         graph.credit(node.id, trial.seconds)
+        if node.rewritten and job.kind == "implement":
+            board.learn_move(node)
     if trial is node.best:
         node.limit = result.limit or node.limit
     return Applied(plain, design, evaluation)

@@ -14,7 +14,7 @@ from maxkernel.search.constants import Constants
 from maxkernel.search.graph import DesignGraph, Node
 from maxkernel.search.job import Job, JobResult, Ranked, Steer
 from maxkernel.search.memory import Lesson, expected, name_of_plan
-from maxkernel.search.options import MOVE_INCUBATION, Option, Scale, options_of
+from maxkernel.search.options import Option, Scale, follows, options_of
 from maxkernel.types import Design, Intent, Move, Outcome, Plan, Tunable
 
 PLAN_EVERY = 8
@@ -52,6 +52,8 @@ class Board:
         self._options: dict[int, list[Option]] = {}
         self._front: set[int] = set()
         self._looks = 0
+        self._leader: Node | None = None
+        """The design that led at the last look: its line keeps its credit."""
         self._next_id = 1
 
     @property
@@ -59,8 +61,16 @@ class Board:
         """Designs and intents that something could be done with, as of the last look."""
         return len(self._options)
 
-    def options(self) -> list[Option]:
-        """What could be done next, by node, then by kind: of the most valuable nodes only."""
+    def look(self) -> None:
+        """Works out anew what could be done with the nodes that changed.
+
+        Called once before every decision, a stored one too: so what the board holds follows from
+        the decisions and results so far, and not from where a search was taken up again.
+        """
+        if self.graph.best is not self._leader:
+            leaders = [n for n in (self._leader, self.graph.best) if n is not None]
+            self._dirty.update(n.id for leader in leaders for n in self.graph.lineage(leader.id))
+            self._leader = self.graph.best
         for id in sorted(self._dirty):
             node = self.graph[id]
             found = options_of(
@@ -76,8 +86,16 @@ class Board:
         self._looks += 1
         if len(self._front) > 2 * FRONTIER or self._looks % REFRESH == 0:
             self._front = self._valuable()
+
+    def options(self) -> list[Option]:
+        """What could be done next, by node, then by kind: of the most valuable nodes only, as of
+        the last look."""
         found = [o for id in sorted(self._front) for o in self._options[id]]
         return [*found, *self._plan_option(found)]
+
+    def of(self, id: int) -> list[Option]:
+        """What could be done with one node, as of the last look."""
+        return self._options.get(id, [])
 
     def start(self, job: Job) -> None:
         """A job is under way."""
@@ -113,13 +131,18 @@ class Board:
     def touch(self, id: int) -> None:
         """A node changed: what could be done with it and around it is worked out again.
 
-        What a child promises depends on its parents while it is incubated, not later.
+        That is all that it came from, its children, which learn from its trials, and whatever
+        else below these takes its value from them (see `follows`).
         """
-        for node in self.graph.lineage(id):
-            self._dirty.add(node.id)
-            for child in node.children:
-                if self.graph[child].jobs < MOVE_INCUBATION:
-                    self._dirty.add(child)
+        seen: set[int] = set()
+        stack = [n.id for n in self.graph.lineage(id)]
+        while stack:
+            at = stack.pop()
+            if at in seen:
+                continue
+            seen.add(at)
+            stack += [c for c in self.graph[at].children if at == id or follows(self.graph, c)]
+        self._dirty |= seen
 
     def steer(self, steer: Steer) -> None:
         """A person's word. A pin keeps a design in credit, a cut ends all that came of it, a
@@ -156,6 +179,11 @@ class Board:
         """The first id that is not taken."""
         return self._next_id
 
+    def learn_move(self, node: Node) -> None:
+        """A move was tried on some design: what it promises elsewhere is worked out again."""
+        waiting = [n.id for n in self.graph if n.intent.move == node.intent.move]
+        self._dirty.update(id for id in waiting if not self.graph[id].written)
+
     def intend(self, move: Move, parents: tuple[int, ...]) -> Intent | None:
         """Adds what a move leads to as an intent; None when the graph has the same one already.
 
@@ -179,7 +207,7 @@ class Board:
 
     def learn_constants(self, node: int, result: JobResult, settled: list[Ranked]) -> None:
         """What a `rank` job found; `settled` are the assignments that are worth judging."""
-        self.constants[node] = Constants(dict(result.space), settled)
+        self.constants[node] = Constants(dict(result.space), settled, result.captured)
         self.touch(node)
 
     def history(self) -> tuple[Outcome, ...]:

@@ -33,6 +33,9 @@ Reason = Literal["budget", "roofline", "no gain", "no plan", "stopped"]
 ROUND = 8
 """Evaluations that count as one round of the budget's patience."""
 
+DULL = 0.01
+"""Expected ln gain below which a move waits for what rankings and planners may open."""
+
 
 @runtime_checkable
 class FrontierProgress(Protocol):
@@ -118,10 +121,12 @@ class Driver:
 
     def _decide(self, number: int) -> Job:
         """The stored decision of that number, or a new one, stored."""
+        self.board.look()
         key = f"{CHOICE}{number}"
         job = self._run.recall(key, Job) if not self._live else None
         if job is not None:
             self._ear.heard(len(job.steers))
+            self._idle = (self._idle + 1) % self._settings.width if job.waits else 0
             return job
         if self._live:
             job = self._choose(number)
@@ -130,8 +135,7 @@ class Driver:
             self._listen()
             job = self._adopt(number)
         self._run.remember(key, job)
-        waits = job.kind == "idle" and not (job.steers or job.designs or job.judged)
-        self._idle = self._idle + 1 if waits else 0
+        self._idle = self._idle + 1 if job.waits else 0
         return job
 
     def _listen(self) -> None:
@@ -178,7 +182,13 @@ class Driver:
         best = self.board.scale.merit(record) if record is not None else float("-inf")
         standing = Standing(best, number, left, self.board.chains)
         rng = Random(f"{self._settings.seed}/{number}")
-        return self._policy.choose(pinned or options, standing, rng)
+        chosen = self._policy.choose(pinned or options, standing, rng)
+        return None if chosen is not None and self._waits(chosen) else chosen
+
+    def _waits(self, option: Option) -> bool:
+        """Little is expected of it, and a job that costs nothing is about to open others."""
+        dull = option.kind == "implement" and option.gain < DULL and not option.pinned
+        return dull and any(job.cost == 0 for job in self.board.running.values())
 
     def _recall(self, job: Job) -> bool:
         """True when the job needs no worker: it waits only, or its result is stored."""

@@ -6,6 +6,7 @@ keeps one in step with its run file; it holds no source that the run file does n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -20,6 +21,11 @@ REPAIR = "repair"
 """A design whose move starts with this word mends another one and serves the same intent."""
 GAIN = 0.005
 """Smallest relative fall of the best time that counts as progress."""
+
+MISFIT = "does not fit"
+"""Fate of a program that no VMEM holds, by the analytic model."""
+TWIN = "same as"
+"""How the fate of a program begins that was judged before."""
 
 LEADERS = 32
 """Accepted designs that are kept in order of time."""
@@ -37,6 +43,11 @@ class Trial(msgspec.Struct, frozen=True):
     """`accepted`, the kind of the failure, `same as N` or `does not fit`."""
     artifact: str = ""
 
+    @property
+    def unjudged(self) -> bool:
+        """Nobody judged it: its fate was known before."""
+        return self.seconds is None and (self.fate == MISFIT or self.fate.startswith(TWIN))
+
 
 @dataclass
 class Node:
@@ -49,6 +60,8 @@ class Node:
     depth: int = 0
     chain: int = 0
     """The first intent that it descends from, by first parents."""
+    rewritten: bool = False
+    """Its source came with the move, so what it is worth shows at once."""
     written: bool = False
     """The run file holds its source."""
     trials: list[Trial] = field(default_factory=list[Trial])
@@ -116,6 +129,8 @@ class DesignGraph:
         """Evaluations when the best time last fell by more than GAIN."""
         self.leaders: list[tuple[float, int]] = []
         """(seconds, id) of the best accepted designs, LEADERS at most, the fastest first."""
+        self.moved: dict[str, list[float]] = {}
+        """By move: ln(time before / time after) of each design that was made by it so far."""
         self._owners: dict[str, int] = {}
         self._lines: dict[int, tuple[Node, ...]] = {}
 
@@ -139,6 +154,7 @@ class DesignGraph:
             id=intent.id,
             intent=msgspec.structs.replace(intent, source=""),
             root=parents[0].root if repairs else intent.id,
+            rewritten=bool(intent.source),
         )
         self.nodes[intent.id] = node
         self._place(node)
@@ -176,6 +192,8 @@ class DesignGraph:
         if failure is not None:
             node.failure = failure
         node.trials.append(trial)
+        if seconds is not None and node.best is None:
+            self._learn_move(node, seconds)
         if seconds is not None and (node.seconds is None or seconds < node.seconds):
             node.best = trial
             self._lead(seconds, design)
@@ -184,6 +202,13 @@ class DesignGraph:
                 self.gained_at = self.evaluations
             self.best, self.record = node, seconds
         return trial
+
+    def _learn_move(self, node: Node, seconds: float) -> None:
+        """A first version starts from its parent's best constants, so the two compare."""
+        parents = [self.nodes[p] for p in node.intent.parents if p in self.nodes]
+        if node.rewritten and parents and parents[0].seconds is not None:
+            gain = math.log(parents[0].seconds / seconds)
+            self.moved.setdefault(node.intent.move, []).append(gain)
 
     def _place(self, node: Node) -> None:
         """Hangs a node below its parents. Only nodes without children are ever moved."""

@@ -54,6 +54,11 @@ class Job(msgspec.Struct, frozen=True):
     """(design, candidate's digest) of evaluations that another mode had made by then."""
 
     @property
+    def waits(self) -> bool:
+        """Nothing is done and nothing taken in; `width` of these in a row end a search."""
+        return self.kind == "idle" and not (self.steers or self.designs or self.judged)
+
+    @property
     def cost(self) -> int:
         """Evaluations that it may use."""
         return COSTS.get(self.kind, 0)
@@ -88,12 +93,16 @@ class JobResult(msgspec.Struct, frozen=True):
     """The program is one that was judged before: its digest."""
     misfit: bool = False
     """Does not fit in VMEM by the analytic model, so it was not compiled."""
+    artifact: str = ""
+    """Digest of such a program: another job may have had it judged in the meantime."""
     limit: str = ""
     plans: tuple[Plan, ...] = ()
     moves: tuple[Move, ...] = ()
     merges: tuple[Merge, ...] = ()
     space: dict[str, tuple[Tunable, ...]] = {}
     ranked: tuple[Ranked, ...] = ()
+    captured: int = 0
+    """Assignments that were captured to rank them, from the default outwards."""
     note: str = ""
     """Why nothing came of it."""
     spent: bool = False

@@ -6,8 +6,8 @@ import math
 
 import msgspec
 
-from maxkernel.search.constants import Constants
-from maxkernel.search.graph import DesignGraph, Node
+from maxkernel.search.constants import CURIOSITY, Constants
+from maxkernel.search.graph import GAIN, DesignGraph, Node
 from maxkernel.search.job import JobKind
 from maxkernel.types import Tunable
 
@@ -25,8 +25,12 @@ MOVE_INCUBATION = 3
 FADE = 0.03
 """Merit that each of those jobs takes off the promise."""
 
-RANK_GAIN = 0.08
-"""Expected ln gain of a first look at a design's constants."""
+RANK_GAIN = CURIOSITY
+"""Expected ln gain of a first look at a design's constants: that of the trial which it opens."""
+
+MOVE_PRIOR = 1.0
+"""Weight of a move's expected gain beside what it gained on other designs of this search, in
+observations."""
 
 REPAIR_DISCOUNT = 0.1
 """Expected ln loss per repair that an intent has needed so far."""
@@ -102,7 +106,7 @@ def options_of(
         return _repairs(graph, node, base)
     found: list[Option] = []
     if constants is not None:
-        pick = constants.next(node)
+        pick = constants.next(node, _kin(graph, node), _ground(graph, node))
         if pick is not None:
             assignment, gain = pick
             found.append(msgspec.structs.replace(base, gain=gain, tunables=assignment))
@@ -124,7 +128,9 @@ def promise_of(graph: DesignGraph, node: Node, scale: Scale) -> float | None:
     """The merit that a node's intent promises; None once its incubation is over."""
     intent = graph[node.root].intent
     parents = [graph[p] for p in intent.parents if p in graph.nodes]
-    if graph[node.root].jobs >= (MOVE_INCUBATION if parents else INCUBATION):
+    if graph[node.root].jobs >= _incubation(graph, node):
+        return None
+    if graph[node.root].rewritten and node.seconds is not None:
         return None
     if parents:
         bases = [_merit(p, scale) for p in parents]
@@ -132,6 +138,40 @@ def promise_of(graph: DesignGraph, node: Node, scale: Scale) -> float | None:
         return max([*bases, *promises]) + intent.gain
     promised = intent.plan.expected_seconds
     return scale.merit(promised) if promised else math.inf
+
+
+def follows(graph: DesignGraph, id: int) -> bool:
+    """True while options of a node, or of what is below it, depend on more of its parents than
+    their trials: on what they promise, on the jobs that they had, on what they wait for."""
+    node = graph[id]
+    hatching = graph[node.root].jobs <= _incubation(graph, node)
+    return not node.written or node.rewritten or not node.limit or hatching
+
+
+def _incubation(graph: DesignGraph, node: Node) -> int:
+    return MOVE_INCUBATION if graph[node.root].intent.parents else INCUBATION
+
+
+def gain_of(graph: DesignGraph, node: Node) -> float:
+    """What its move is expected to gain, as far as this search knows."""
+    seen = graph.moved.get(node.intent.move, [])
+    return (MOVE_PRIOR * node.intent.gain + sum(seen)) / (MOVE_PRIOR + len(seen))
+
+
+def _ground(graph: DesignGraph, node: Node) -> tuple[Node, ...]:
+    """The designs whose trials say how well a design's ground is known: a rewrite that is no
+    faster than what it was made of is the same ground."""
+    parents = [graph[p] for p in node.intent.parents if p in graph.nodes]
+    if not (node.rewritten and parents and node.peak and parents[0].seconds):
+        return (node,)
+    faster = node.peak < parents[0].seconds * (1 - GAIN)
+    return (node,) if faster else (node, parents[0])
+
+
+def _kin(graph: DesignGraph, node: Node) -> list[Node]:
+    """Where it came from and what came of it: designs with like constants."""
+    near = [*node.intent.parents, *node.children]
+    return [graph[id] for id in near if id in graph.nodes and graph[id].trials]
 
 
 def _repairs(graph: DesignGraph, node: Node, base: Option) -> list[Option]:
@@ -152,7 +192,7 @@ def _implement(graph: DesignGraph, node: Node, scale: Scale, pinned: bool) -> Op
         base,
         kind="implement",
         node=node.id,
-        gain=node.intent.gain,
+        gain=gain_of(graph, node),
         parent=parents[0].id if parents else 0,
         siblings=siblings,
     )
@@ -169,7 +209,7 @@ def _option(graph: DesignGraph, node: Node, scale: Scale, pinned: bool) -> Optio
         chain=graph.chain(node.id),
         promise=promise_of(graph, node, scale),
         depth=node.depth,
-        jobs=node.jobs,
+        jobs=max(n.jobs for n in _ground(graph, node)),
         niche=(limit, f"{node.intent.plan.family}: {node.intent.plan.strategy}"),
         pinned=pinned,
     )

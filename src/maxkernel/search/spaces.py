@@ -32,6 +32,18 @@ def nearest(space: TunableSpace, limit: int) -> list[Assignment]:
     return [{n: space[n][i] for n, i in zip(names, at, strict=True)} for at in order[:limit]]
 
 
+def strangers(declared: TunableSpace, assignment: Assignment) -> int:
+    """How many of an assignment's constants are not among the declared choices."""
+    return sum(value not in declared.get(name, ()) for name, value in assignment.items())
+
+
+def place_of(choices: tuple[Tunable, ...], choice: Tunable) -> float:
+    """A coordinate of one choice: powers of two lie one apart, others as they are listed."""
+    if all(_is_power(c) for c in choices) and _is_power(choice):
+        return math.log2(int(choice))
+    return float(choices.index(choice)) if choice in choices else 0.0
+
+
 def _fresh(choices: tuple[Tunable, ...]) -> list[Tunable]:
     values = [v for v in choices if _is_power(v)]
     if not values or len(values) != len(choices):

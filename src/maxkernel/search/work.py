@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from maxkernel.engineers.builtin import BuiltinProfiler
@@ -12,7 +14,7 @@ from maxkernel.search.context import Context
 from maxkernel.search.inputs import Inputs
 from maxkernel.search.job import Job, JobResult, Merge, Ranked
 from maxkernel.search.moves import ask_for_moves
-from maxkernel.search.spaces import nearest, widen
+from maxkernel.search.spaces import nearest, strangers, widen
 from maxkernel.tuner import estimate
 from maxkernel.tuner.rank import fits
 from maxkernel.types import (
@@ -23,6 +25,9 @@ from maxkernel.types import (
     Failure,
     Tunable,
 )
+
+UNDECLARED = 0.15
+"""Expected ln loss of a constant that is none of those that the engineer thought of."""
 
 
 def do_job(context: Context, artifacts: Artifacts, job: Job, inputs: Inputs) -> JobResult:
@@ -126,7 +131,7 @@ def _judge(
     if artifacts.settled(program):
         return JobResult(found, None, digest, same_as=program)
     if not new and not fits(captured.facts, context.prepared.target):
-        return JobResult(found, None, digest, misfit=True)
+        return JobResult(found, None, digest, misfit=True, artifact=program)
     evaluation = artifacts.once(program, lambda: _evaluate(context, design, candidate, captured))
     if evaluation.candidate != candidate:
         evaluation = _for(evaluation, candidate)
@@ -167,19 +172,21 @@ def _rank(context: Context, job: Job, design: Design) -> JobResult:
     if isinstance(declared, Failure):
         return JobResult(note=declared.message)
     space = context.team.tuner.extend(prepared.info, design.plan, declared, prepared.target)
-    space = widen(space)
+    declared, space = space, widen(space)
     seen: set[str] = set()
     ranked: list[Ranked] = []
-    for assignment in nearest(space, job.limit):
+    looked_at = nearest(space, job.limit)
+    for assignment in looked_at:
         found = context.judge.capture(prepared, Candidate(design.source, assignment))[0]
         if isinstance(found, Failure) or (program := found.digest) in seen:
             continue
         seen.add(program)
         if fits(found.facts, prepared.target):
             seconds = estimate(found.facts, prepared.info, prepared.target)
+            seconds *= math.exp(UNDECLARED * strangers(declared, assignment))
             ranked.append(Ranked(assignment, seconds, program))
     ranked.sort(key=lambda r: r.estimate)
-    return JobResult(space=space, ranked=tuple(ranked))
+    return JobResult(space=space, ranked=tuple(ranked), captured=len(looked_at))
 
 
 def _moves(context: Context, inputs: Inputs) -> JobResult:
