@@ -73,6 +73,13 @@ def _cut(graph: Graph, made: Mapping[int, Node], node: Node, length: int) -> Cut
     return None
 
 
+def _ordered(code: Code, order: Sequence[int]) -> Code:
+    """An array with its dimensions in another order."""
+    if list(order) == sorted(order):
+        return code
+    return Code(f"{code.at(100)}.transpose({', '.join(map(str, order))})")
+
+
 class Around(xla.Writer):
     """Statements around a loop, in which lengths are whole chunks after padding."""
 
@@ -129,8 +136,8 @@ class Around(xla.Writer):
 
     def code(self, value: int) -> Code:
         """The expression of a value."""
-        if value in self.moved:
-            return self.transposed(value, range(len(self.graph.values[value].shape)))
+        if value in self.moved and not self._is_joined(value):
+            return self._back(value, range(len(self.graph.values[value].shape)))
         return super().code(value)
 
     def transposed(self, value: int, order: Sequence[int]) -> Code:
@@ -139,14 +146,45 @@ class Around(xla.Writer):
         if node is not None and node.op == "transpose" and value not in self.known:
             inner = [int(d) for d in node.params["permutation"]]
             return self.transposed(node.inputs[0], [inner[d] for d in order])
-        if value in self.moved:
-            name, back = self.moved[value]
-            code, order = Code(name), [back[d] for d in order]
-        else:
-            code = self.full(value)
-        if list(order) == sorted(order):
-            return code
-        return Code(f"{code.at(100)}.transpose({', '.join(map(str, order))})")
+        if value in self.moved and not self._is_joined(value):
+            return self._back(value, order)
+        return _ordered(self.full(value), order)
+
+    def _back(self, value: int, order: Sequence[int]) -> Code:
+        name, back = self.moved[value]
+        return _ordered(Code(name), [back[d] for d in order])
+
+    def _is_joined(self, value: int) -> bool:
+        node = self.made.get(value)
+        return node is not None and node.op == "reshape"
+
+    def uncut(self, value: int) -> tuple[Cut, list[int]] | None:
+        """The cut into chunks that a stacked operand is, and where its dimensions lie in what the
+        cut makes, if nothing else lies between."""
+        order = list(range(len(self.graph.values[value].shape)))
+        node = self.made.get(value)
+        while node is not None and node.op == "transpose":
+            order = [int(node.params["permutation"][d]) for d in order]
+            value = node.inputs[0]
+            node = self.made.get(value)
+        cut = self._cuts.get(id(node)) if node is not None else None
+        return None if cut is None else (cut, order)
+
+    def joined_again(self, value: int) -> tuple[int, int, list[int]] | None:
+        """Where a stacked result goes, if it is only joined again: the joined value, the dimension
+        that was chunks, and where the dimensions of what is joined lie in the result."""
+        order = list(range(len(self.graph.values[value].shape)))
+        while True:
+            users = [node for node in self.graph.nodes if value in node.inputs]
+            if len(users) != 1 or value in self.graph.outputs:
+                return None
+            (node,) = users
+            if node.op == "transpose":
+                order = [order[int(d)] for d in node.params["permutation"]]
+                (value,) = node.outputs
+                continue
+            place = self._merged(node) if node.op == "reshape" else None
+            return None if place is None else (node.outputs[0], place, order)
 
     def _pad(self, node: Node) -> Code:
         source, filling = node.inputs
@@ -211,7 +249,11 @@ class Around(xla.Writer):
         return Code(f"jnp.repeat({self.full(source).text}, {count}, axis={axis})")
 
     def _merge(self, node: Node, position: int) -> Code:
-        text = self._resized(node.inputs[0], position, 2, ("-1",))
+        (value,) = node.outputs
+        if value in self.moved:
+            text = self._back(value, range(len(self.graph.values[value].shape))).at(100)
+        else:
+            text = self._resized(node.inputs[0], position, 2, ("-1",))
         if self._padding is not None and self._hidden():
             ends = ", ".join([*[":"] * position, f": {self._length()}"])
             text = f"{text}[{ends}]"

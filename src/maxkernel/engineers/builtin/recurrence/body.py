@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from maxkernel.engineers.builtin.recurrence import placing
+from maxkernel.engineers.builtin.recurrence.heads import head_loops
 from maxkernel.engineers.builtin.recurrence.lines import fitted
 from maxkernel.engineers.builtin.recurrence.match import Recurrence
 from maxkernel.engineers.builtin.recurrence.writer import Writer
 from maxkernel.engineers.builtin.text import Names, call, doc
 
-RESERVED = tuple("h solve product running_sum begin".split())
+RESERVED = tuple("h solve product products running_sum begin parts solutions".split())
 
 
 @dataclass
@@ -26,17 +27,17 @@ class Body:
 
 
 def write_body(
-    loop: Recurrence, hints: list[str], zero: set[int], chunk: int, grid_axis: int
+    loop: Recurrence, hints: list[str], zero: set[int], turned: set[int], chunk: int
 ) -> Body:
     """The body. `hints`: names for the loop's operands; `zero`: positions of states that begin at
-    zero; `grid_axis`: the axis of the grid that runs over the chunks."""
+    zero; `turned`: operands and results whose matrices are there with their columns first."""
     names = Names(RESERVED)
     inputs = [names.new(hint) for hint in hints]
     results = [
         names.new("out" if i >= loop.carried else f"{inputs[loop.fixed + i]}_out")
         for i in range(len(loop.one.outputs))
     ]
-    writer = Writer(loop, names, chunk)
+    writer = Writer(loop, names, chunk, bool(turned))
     read = {v for node in writer.live for v in node.inputs}
     operands = [
         i
@@ -47,18 +48,18 @@ def write_body(
     for i, value in enumerate(loop.one.inputs):
         if value in read:
             state = results[i - loop.fixed] if loop.is_state(i) else ""
-            _load(writer, value, inputs[i], f"{state or inputs[i]}_ref", loads)
+            _load(writer, value, inputs[i], f"{state or inputs[i]}_ref", loads, value in turned)
     writer.run()
     stores: list[str] = []
     whole_stores: list[str] = []
     for name, value in zip(results, loop.one.outputs, strict=True):
-        _store(writer, value, f"{name}_ref", stores, whole_stores)
+        _store(writer, value, f"{name}_ref", stores, whole_stores, value in turned)
     refs = [f"{inputs[i]}_ref" for i in operands] + [f"{name}_ref" for name in results]
     lines = [
         call("body", refs, 0, "def ", ":"),
         doc("One chunk of a few heads; states stay in VMEM from chunk to chunk.", 4),
         "",
-        f"    @pl.when(pl.program_id({grid_axis}) == 0)",
+        f"    @pl.when(pl.program_id({len(loop.chosen)}) == 0)",
         "    def begin():",
         *(
             f"        {results[i]}_ref[...] = "
@@ -74,17 +75,17 @@ def write_body(
         *(f"    {line}" for line in (*loads["rows"], *writer.lines["vectors"])),
         *(f"    {line}" for line in whole_stores),
     ]
-    inner = [*loads["head"], *writer.lines["head"], *stores]
-    if inner:
-        lines.append(f"    for h in range({results[0]}_ref.shape[0]):")
-        lines += [f"        {line}" for line in inner]
+    lines += head_loops(writer, loads["head"], stores, results[0])
     text = "\n".join(fitted(line) for line in lines)
     return Body(text, operands, inputs, writer.helpers)
 
 
-def _load(w: Writer, value: int, name: str, ref: str, loads: dict[str, list[str]]) -> None:
+def _load(
+    w: Writer, value: int, name: str, ref: str, loads: dict[str, list[str]], turned: bool
+) -> None:
     shape = w.shape(value)
     layout = placing.plain(placing.default(shape), shape)
+    layout = placing.turned(layout) if turned else layout
     if not w.per_head(value):
         w.known[value] = name, layout
         loads["shared"].append(f"{name} = {ref}[...]")
@@ -96,11 +97,14 @@ def _load(w: Writer, value: int, name: str, ref: str, loads: dict[str, list[str]
         w.row_input(value, name)
 
 
-def _store(w: Writer, value: int, ref: str, stores: list[str], whole_stores: list[str]) -> None:
+def _store(
+    w: Writer, value: int, ref: str, stores: list[str], whole_stores: list[str], turned: bool
+) -> None:
     if value in w.rows:
         whole_stores.append(f"{ref}[...] = {w.rows[value].text}")
         return
     layout = placing.default(w.shape(value))
+    layout = placing.turned(layout) if turned else layout
     code = w.whole(value, layout, True)
     where = "h" if len(layout) == 2 and layout[0] is not None else "h : h + 1"
     stores.append(f"{ref}[{where}] = {code.text}")

@@ -7,8 +7,9 @@ import math
 from maxkernel.engineers.builtin.cuts import producers, without_repeats
 from maxkernel.engineers.builtin.module import Module, array_names, parameters
 from maxkernel.engineers.builtin.recurrence.around import CHUNK, Around
+from maxkernel.engineers.builtin.recurrence.arrays import operand, result
 from maxkernel.engineers.builtin.recurrence.body import write_body
-from maxkernel.engineers.builtin.recurrence.calling import call_kernel
+from maxkernel.engineers.builtin.recurrence.calling import Call
 from maxkernel.engineers.builtin.recurrence.match import Recurrence, match
 from maxkernel.engineers.builtin.text import Names, add_return, call, doc
 from maxkernel.types import Graph, TaskInfo, TunableSpace
@@ -34,10 +35,13 @@ def recurrence_module(info: TaskInfo, tunables: TunableSpace, vmem_limit: int, s
         if loop.is_state(i) and _begins_at_zero(info.graph, loop, i)
     }
     hints = [_hint(info, loop, i) for i in range(len(loop.one.inputs))]
-    body = write_body(loop, hints, zero, around.chunk, len(loop.chosen))
+    arrays = {i: operand(loop, around, i) for i in range(len(loop.one.inputs))}
+    results = [result(loop, around, i) for i in range(len(loop.one.outputs))]
+    turned = {array.value for array in (*arrays.values(), *results) if array.is_turned}
+    body = write_body(loop, hints, zero, turned, around.chunk)
     module.helpers |= body.helpers
     defaults = [f"{name}={choices[0]}" for name, choices in tunables.items()]
-    call_kernel(loop, around, body, names)
+    Call(loop, around, body, arrays, results, names).write()
     returned = ", ".join(around.result(v) for v in info.graph.outputs)
     add_return(around.lines, returned)
     text = "\n".join(

@@ -50,12 +50,12 @@ class Recurrence:
 
     def of(self, value: int, dimension: int) -> Place:
         """The class of a dimension of one head's value, which the body has too."""
-        kept = [
-            d
-            for d in range(len(self.body.values[value].shape))
-            if self.classes.of((value, d)) not in self.gone
-        ]
-        return self.classes.of((value, kept[dimension]))
+        return self.classes.of((value, self.kept(value)[dimension]))
+
+    def kept(self, value: int) -> list[int]:
+        """The dimensions of a value of the body that one head sees."""
+        rank = len(self.body.values[value].shape)
+        return [d for d in range(rank) if self.classes.of((value, d)) not in self.gone]
 
     def live(self) -> list[Node]:
         """The nodes that some result needs, in order."""

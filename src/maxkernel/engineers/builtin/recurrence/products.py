@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from maxkernel.engineers.builtin.axes import Unsupported
@@ -23,48 +24,70 @@ PRODUCT = '''def product(a, b, i, j, precision=None):
         preferred_element_type=jnp.float32,
     )
 '''
-SOLVE = '''def solve(system, right):
-    """x with system x = right, for a lower triangular system with ones on its diagonal.
+SOLVE = '''def solve(pairs):
+    """x with system x = right for pairs of systems, lower triangular with ones on their
+    diagonals, and right sides. Chains of products of different pairs overlap.
 
     Blocks on the diagonal are inverted, larger ones from those of half their size:
     [[A, 0], [B, C]] has the inverse [[A', 0], [-C' B A', C']]. No large powers are
     added up. What the matrix unit rounds away is found and solved for once more.
     """
-    row = jax.lax.broadcasted_iota(jnp.int32, system.shape, 0)
-    column = jax.lax.broadcasted_iota(jnp.int32, system.shape, 1)
-    apart = row ^ column
-    below = jnp.where(row > column, system, 0.0)
-    inverse = jnp.where(row == column, 1.0, 0.0)
+    systems, rights = zip(*pairs, strict=True)
+    row = jax.lax.broadcasted_iota(jnp.int32, systems[0].shape, 0)
+    column = jax.lax.broadcasted_iota(jnp.int32, systems[0].shape, 1)
+    below = [jnp.where(row > column, system, 0.0) for system in systems]
+    inverses = [jnp.where(row == column, 1.0, 0.0) for _ in systems]
     size = 1
-    while size < system.shape[0]:
-        block = jnp.where((apart >= size) & (apart < 2 * size), below, 0.0)
+    while size < row.shape[0]:
+        apart = row ^ column
+        inside = (apart >= size) & (apart < 2 * size)
+        blocks = [jnp.where(inside, part, 0.0) for part in below]
         if size > 1:
-            block = product(inverse, product(block, inverse, 1, 0), 1, 0)
-        inverse = inverse - block
+            blocks = products(blocks, inverses)
+            blocks = products(inverses, blocks)
+        inverses = [a - b for a, b in zip(inverses, blocks, strict=True)]
         size *= 2
-    x = product(inverse, right, 1, 0)
-    rest = right - x - product(below, x, 1, 0, jax.lax.Precision.HIGHEST)
-    return x + product(inverse, rest, 1, 0)
+    found = products(inverses, rights)
+    seen = products(below, found, jax.lax.Precision.HIGHEST)
+    rests = [b - x - y for b, x, y in zip(rights, found, seen, strict=True)]
+    changes = products(inverses, rests)
+    return [x + dx for x, dx in zip(found, changes, strict=True)]
+'''
+PRODUCTS = '''def products(left, right, precision=None):
+    """The products of pairs of matrices."""
+    return [product(a, b, 1, 0, precision) for a, b in zip(left, right, strict=True)]
 '''
 _TURNED_LEFT, _TURNED_RIGHT, _AGAINST, _SWAPPED = 1.0, 0.3, 0.2, 0.1
 """Costs of an operand whose sums run along the other dimension than the matrix unit's, of a result
 with positions along lanes, and of one in another order than in the reference."""
 
 
+@dataclass(frozen=True)
+class Solve:
+    """The texts of one head's system and right side; all heads' are solved together."""
+
+    system: str
+    right: str
+
+
 def write(w: Writer, node: Node) -> tuple[Code, Layout]:
     """The expression for a node's result, and how it lies."""
     if node.op == "dot_general":
         return _dot(w, node)
-    if node.op == "triangular_solve":
-        w.helpers |= {PRODUCT, SOLVE}
-        per_head = w.per_head(node.outputs[0])
-        system, right = (w.whole(v, (0, 1), per_head) for v in node.inputs)
-        return Code(f"solve({system.text}, {right.text})"), (0, 1)
     if node.op.startswith("reduce_"):
         return _reduce(w, node)
     if node.op == "slice":
         return _slice(w, node)
     raise Unsupported(f"`{node.op}` of matrices in a loop's body")
+
+
+def write_solve(w: Writer, node: Node) -> Solve:
+    """A triangular system."""
+    w.helpers |= {PRODUCT, PRODUCTS, SOLVE}
+    if not w.per_head(node.outputs[0]):
+        raise Unsupported("a triangular system that all heads share")
+    system, right = (w.whole(v, (0, 1), True).text for v in node.inputs)
+    return Solve(system, right)
 
 
 def _dot(w: Writer, node: Node) -> tuple[Code, Layout]:
@@ -91,7 +114,8 @@ def _cost(w: Writer, out: int, sides: list[tuple[int, int]], layout: Layout) -> 
         if lies is not None and lies.index(over) != 1 - position:
             cost += _TURNED_RIGHT if position else _TURNED_LEFT
     rows, cols = (w.is_position(out, d) for d in layout if d is not None)
-    return cost + (_AGAINST if cols and not rows else 0.0)
+    against = rows and not cols if w.across else cols and not rows
+    return cost + (_AGAINST if against else 0.0)
 
 
 def _lies(w: Writer, value: int) -> Layout | None:

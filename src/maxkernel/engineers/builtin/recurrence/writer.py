@@ -30,7 +30,6 @@ _INLINE = 44
 """Longest expression that is written inside another one."""
 _NAMES = {
     "dot_general": "product",
-    "triangular_solve": "solved",
     "cumsum": "running",
     "exp": "exps",
     "select_n": "chosen",
@@ -57,6 +56,8 @@ class Writer:
     names: Names
     chunk: int
     """Positions of a chunk, `CHUNK` in the source."""
+    across: bool = False
+    """Whether results rather have positions along lanes."""
     lines: dict[Stage, list[str]] = field(
         default_factory=lambda: {"vectors": [], "shared": [], "head": []}
     )
@@ -67,6 +68,12 @@ class Writer:
     """Names of the transposed `rows`."""
     indices: dict[str, str] = field(default_factory=dict[str, str])
     """Names of indices by their text."""
+    solves: list[tuple[int, products.Solve]] = field(
+        default_factory=list[tuple[int, products.Solve]]
+    )
+    """Systems, and how many of a head's lines come before each."""
+    solved: list[str] = field(default_factory=list[str])
+    """Names of what solves them."""
 
     def __post_init__(self) -> None:
         self.live = self.loop.live()
@@ -113,8 +120,17 @@ class Writer:
             if self.uses[out] > 1 or shared:
                 self.name(out, self.native(out) or placing.default(self.shape(out)))
             return
+        if node.op == "triangular_solve":
+            self._solve(node, out)
+            return
         code, layout = products.write(self, node)
         self._assign(out, code, placing.plain(layout, self.shape(out)))
+
+    def _solve(self, node: Node, out: int) -> None:
+        solve = products.write_solve(self, node)
+        self.solves.append((len(self.lines["head"]), solve))
+        self.known[out] = self.names.new("solved"), (0, 1)
+        self.solved.append(self.known[out][0])
 
     def name(self, value: int, layout: Layout) -> str:
         """Gives an elementwise value a name, in this layout."""
