@@ -1,10 +1,12 @@
 """Loops over chunks that carry a state: recognised by dataflow, and equal to the reference."""
 
 import ast
+import sys
 
 import jax
 import jax.numpy as jnp
 import pytest
+from compiling import compile_for
 from emitted_style import assert_clean
 from graphs import task_info
 from jax import lax
@@ -110,6 +112,12 @@ def space_rewritten(c, b, x, rates):
     return jax.vmap(one)(c, b, x, rates)
 
 
+def gated(x, rates, b, c):
+    """`space` with a gate on its inputs."""
+    wide = x.astype(jnp.float32) * jax.nn.sigmoid(rates)[..., None]
+    return space(wide, rates, b, c)[1]
+
+
 def mixing(x, rates, b, c):
     """Heads that see one another's states are no heads."""
 
@@ -169,6 +177,40 @@ def test_one_source_equals_the_reference_at_every_size(reference, specs, other):
 def test_ruff_agrees(reference, specs, other):
     (source,) = sources(reference, *specs)
     assert_clean(source, line_length=88)
+
+
+def test_narrow_matrices_have_positions_along_lanes(monkeypatch):
+    """Chunks of whole tiles: arrays are passed uncut, and products need no transposes."""
+    monkeypatch.setattr(sys.modules[__name__], "CHUNK", 128)
+    specs = space_specs(2, 200, 2, 8, 128)
+    (source,) = sources(space, *specs)
+    assert "x_heads = " in source and "x_chunks" not in source
+    assert source.count(".T\n") == 1  # Running sums, as columns.
+    assert_equal(space, source, draw(specs, 1), 3e-2, heads=2)
+    compile_for(source, specs, "v6e", heads=2)
+
+
+def test_conversions_and_gates_are_done_in_the_kernel():
+    """What XLA would widen before the loop crosses memory in the narrow type."""
+    (source,) = sources(gated, *space_specs(2, 64, 4, 8, 16))
+    body = source[source.index("def body(") : source.index("def kernel(")]
+    assert "x.astype(jnp.float32) * " in body
+    assert_equal(gated, source, draw(space_specs(1, 56, 4, 8, 16), 1), 3e-2)
+
+
+def test_triangular_systems_compile():
+    specs = delta_specs(1, 48, 2, 128)
+    (source,) = sources(delta, *specs)
+    compile_for(source, specs, "v5e", heads=2)
+
+
+def test_a_system_of_equal_keys_is_solved():
+    """All keys alike and no decay: powers of the system would cancel to nothing."""
+    ones = jnp.ones((1, 64, 2, 32), jnp.bfloat16)
+    q, _, v, _, _, state = draw(delta_specs(1, 64, 2, 32), 3)
+    still = jnp.full((1, 64, 2), -30.0)
+    (source,) = sources(delta, *delta_specs(1, 64, 2, 32))
+    assert_equal(delta, source, (q, ones, v, still, -still, state), 3e-2)
 
 
 def test_batches_and_heads_are_found_by_dataflow():

@@ -54,7 +54,7 @@ def _before(graph: Graph, made: Mapping[int, Node], value: int, length: int) -> 
     if node is None:
         return
     if node.op == "reshape":
-        cut = _cut(graph, made, node, length)
+        cut = cut_of(graph, made, node, length)
         if cut is not None:
             yield cut
     elif node.op in _THROUGH:
@@ -62,7 +62,8 @@ def _before(graph: Graph, made: Mapping[int, Node], value: int, length: int) -> 
             yield from _before(graph, made, source, length)
 
 
-def _cut(graph: Graph, made: Mapping[int, Node], node: Node, length: int) -> Cut | None:
+def cut_of(graph: Graph, made: Mapping[int, Node], node: Node, length: int) -> Cut | None:
+    """The cut into `length` chunks that a reshape is, if it is one."""
     (source,), (out,) = node.inputs[:1], node.outputs
     before, after = graph.values[source].shape, graph.values[out].shape
     for d, n in enumerate(before):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from msgspec.structs import replace
+
 from maxkernel.engineers.builtin.cuts import producers, without_repeats
 from maxkernel.engineers.builtin.module import Module, array_names, parameters
 from maxkernel.engineers.builtin.recurrence.around import CHUNK, Around
@@ -11,6 +13,7 @@ from maxkernel.engineers.builtin.recurrence.arrays import operand, result
 from maxkernel.engineers.builtin.recurrence.body import write_body
 from maxkernel.engineers.builtin.recurrence.calling import Call
 from maxkernel.engineers.builtin.recurrence.match import Recurrence, match
+from maxkernel.engineers.builtin.recurrence.sinking import sunk
 from maxkernel.engineers.builtin.text import Names, add_return, call, doc
 from maxkernel.types import Graph, TaskInfo, TunableSpace
 
@@ -20,6 +23,7 @@ _OWN = ("heads", "total", "count", "body", "solve", "product", "running_sum", CH
 def recurrence_module(info: TaskInfo, tunables: TunableSpace, vmem_limit: int, story: str) -> str:
     """Source of one recurrence; raises Unsupported."""
     info = without_repeats(info)
+    info = replace(info, graph=sunk(info.graph))
     loop = match(info.graph)
     module = Module("A recurrence over chunks.", story, tunables)
     names = Names(_OWN)

@@ -11,15 +11,16 @@ def fitted(line: str, indent: int = 0) -> str:
         return line
     pad = " " * (len(line) - len(line.lstrip()))
     line = line.rstrip()
-    target, _, rest = line.strip().partition(" = ")
+    target, sign, rest = line.strip().partition(" = ")
+    target, rest = (f"{target}{sign}", rest) if sign else ("", target)
     if rest.endswith(")") and _closes(rest):
         name, _, inner = rest[:-1].partition("(")
-        text = call(name, _split(inner), len(pad) + indent, f"{target} = ")
+        text = call(name, _split(inner), len(pad) + indent, target)
         return "\n".join(part[indent:] for part in text.split("\n"))
     broken = _broken_sum(rest)
     if broken:
         inner = "\n".join(f"{pad}    {part}" for part in broken)
-        return f"{pad}{target} = (\n{inner}\n{pad})"
+        return f"{pad}{target}(\n{inner}\n{pad})"
     return line
 
 
