@@ -15,6 +15,7 @@ from maxkernel.search.graph import DesignGraph, Node
 from maxkernel.search.job import Job, JobResult, Ranked, Steer
 from maxkernel.search.memory import Lesson, expected, name_of_plan
 from maxkernel.search.options import Option, Scale, follows, options_of
+from maxkernel.search.outcomes import outcome
 from maxkernel.types import Design, Intent, Move, Outcome, Plan, Tunable
 
 PLAN_EVERY = 8
@@ -207,7 +208,9 @@ class Board:
 
     def learn_constants(self, node: int, result: JobResult, settled: list[Ranked]) -> None:
         """What a `rank` job found; `settled` are the assignments that are worth judging."""
-        self.constants[node] = Constants(dict(result.space), settled, result.captured)
+        self.constants[node] = Constants(
+            dict(result.space), settled, result.captured, result.ranked
+        )
         self.touch(node)
 
     def history(self) -> tuple[Outcome, ...]:
@@ -277,26 +280,3 @@ def _key(plan: Plan, source: str) -> str:
     if source:
         return hashlib.sha256(source.encode()).hexdigest()
     return repr((plan.family, plan.strategy, sorted(plan.options.items())))
-
-
-def outcome(graph: DesignGraph, node: Node, scale: Scale) -> Outcome:
-    """What became of one intent, its repairs included."""
-    serving = graph.serving(node.root)
-    best = min(
-        (n for n in serving if n.best is not None), key=lambda n: n.seconds or 0.0, default=None
-    )
-    last = serving[-1]
-    failure = last.failure
-    return Outcome(
-        plan=node.intent.plan,
-        design=(best or last).id if (best or last).written else None,
-        seconds=best.seconds if best else None,
-        speedup=scale.yardstick / best.seconds if best and best.seconds else None,
-        tunables=best.best.tunables if best and best.best else {},
-        failure=""
-        if best
-        else f"{failure.stage}/{failure.kind}: {failure.message}"
-        if failure
-        else last.dead,
-        bottleneck=best.limit if best else "",
-    )

@@ -44,6 +44,8 @@ class Constants:
     ranked: list[Ranked]
     captured: int = 0
     """Assignments that were looked at, the nearest ones; of those only `ranked` are worth it."""
+    found: tuple[Ranked, ...] = ()
+    """All that fit, those too that were judged before they were ranked."""
     pending: set[str] = field(default_factory=set[str])
     """Keys of assignments that are being judged."""
 
@@ -67,6 +69,10 @@ class Constants:
     def done(self, assignment: Assignment) -> None:
         """It has been."""
         self.pending.discard(self._key(assignment))
+
+    def same(self, one: Assignment, other: Assignment) -> bool:
+        """True when both stand for the same choices."""
+        return self._key(one) == self._key(other)
 
     def next(
         self, node: Node, kin: Sequence[Node] = (), ground: Sequence[Node] = ()

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from maxkernel.search.board import Board, outcome
+from maxkernel.search.board import Board
+from maxkernel.search.constants import Constants
 from maxkernel.search.graph import Node
 from maxkernel.search.job import Job
+from maxkernel.search.outcomes import outcome
 from maxkernel.types import Failure, Intent, Outcome, Plan
+
+
+@dataclass(frozen=True)
+class Example:
+    """A design whose constants are ranked, and that differs by rewrites from another one."""
+
+    constants: Constants
+    judged: str
+    """Digest of a candidate of it."""
+    rewritten: str
+    """Digest of the other one's candidate with the same constants."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +38,8 @@ class Inputs:
     """Digest of the best candidate of `design`."""
     partners: tuple[int, ...] = ()
     history: tuple[Outcome, ...] = ()
+    example: Example | None = None
+    """For `rank`."""
 
 
 def inputs_of(board: Board, job: Job, *, history: bool) -> Inputs:
@@ -44,10 +61,35 @@ def inputs_of(board: Board, job: Job, *, history: bool) -> Inputs:
                 partners=job.partners,
                 history=_lineage(board, node) if history else (),
             )
-        case "rank" | "tune":
+        case "rank":
+            return Inputs(design=job.node, example=_example(board, board.graph[job.node]))
+        case "tune":
             return Inputs(design=job.node)
         case "idle":
             return Inputs()
+
+
+def _example(board: Board, node: Node) -> Example | None:
+    """The nearest relative by rewriting that is ranked and was judged with the same constants."""
+    for other in _rewrites(board, node):
+        constants = board.constants.get(other.id)
+        mine, its = ([t for t in n.trials if t.seconds is not None] for n in (node, other))
+        for one, two in itertools.product(mine, its if constants is not None else ()):
+            if constants is not None and constants.same(one.tunables, two.tunables):
+                return Example(constants, two.candidate, one.candidate)
+    return None
+
+
+def _rewrites(board: Board, node: Node) -> Iterator[Node]:
+    """What it was made of by rewriting and what was so made of it, and so on, the nearest first."""
+    graph, seen, queue = board.graph, {node.id}, [node]
+    for at in queue:
+        below = [c for c in at.children if graph[c].rewritten]
+        for id in [*(at.intent.parents[:1] if at.rewritten else ()), *below]:
+            if id not in seen and id in graph.nodes:
+                seen.add(id)
+                queue.append(graph[id])
+                yield graph[id]
 
 
 def _lineage(board: Board, node: Node) -> tuple[Outcome, ...]:

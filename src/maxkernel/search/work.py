@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 
 from maxkernel.engineers.builtin import BuiltinProfiler
@@ -12,10 +10,9 @@ from maxkernel.judge import read_source
 from maxkernel.search.artifacts import Artifacts
 from maxkernel.search.context import Context
 from maxkernel.search.inputs import Inputs
-from maxkernel.search.job import Job, JobResult, Merge, Ranked
+from maxkernel.search.job import Job, JobResult, Merge
 from maxkernel.search.moves import ask_for_moves
-from maxkernel.search.spaces import nearest, strangers, widen
-from maxkernel.tuner import estimate
+from maxkernel.search.ranking import rank
 from maxkernel.tuner.rank import fits
 from maxkernel.types import (
     Artifact,
@@ -25,9 +22,6 @@ from maxkernel.types import (
     Failure,
     Tunable,
 )
-
-UNDECLARED = 0.15
-"""Expected ln loss of a constant that is none of those that the engineer thought of."""
 
 
 def do_job(context: Context, artifacts: Artifacts, job: Job, inputs: Inputs) -> JobResult:
@@ -41,7 +35,7 @@ def do_job(context: Context, artifacts: Artifacts, job: Job, inputs: Inputs) -> 
             case "repair":
                 return _repair(context, artifacts, inputs)
             case "rank":
-                return _rank(context, job, _stored(context, inputs.design))
+                return rank(context, job, _stored(context, inputs.design), inputs.example)
             case "tune":
                 return _tune(context, artifacts, job, _stored(context, inputs.design))
             case "moves":
@@ -162,31 +156,6 @@ def _limit(context: Context, evaluation: Evaluation) -> str:
     if not evaluation.accepted or program is None:
         return ""
     return BuiltinProfiler().diagnose(prepared.info, program, prepared.target).limit
-
-
-def _rank(context: Context, job: Job, design: Design) -> JobResult:
-    """Captures assignments and orders those that fit by the analytic model."""
-    context.progress.stage("rank", design.id)
-    prepared = context.prepared
-    declared = read_source(design.source)
-    if isinstance(declared, Failure):
-        return JobResult(note=declared.message)
-    space = context.team.tuner.extend(prepared.info, design.plan, declared, prepared.target)
-    declared, space = space, widen(space)
-    seen: set[str] = set()
-    ranked: list[Ranked] = []
-    looked_at = nearest(space, job.limit)
-    for assignment in looked_at:
-        found = context.judge.capture(prepared, Candidate(design.source, assignment))[0]
-        if isinstance(found, Failure) or (program := found.digest) in seen:
-            continue
-        seen.add(program)
-        if fits(found.facts, prepared.target):
-            seconds = estimate(found.facts, prepared.info, prepared.target)
-            seconds *= math.exp(UNDECLARED * strangers(declared, assignment))
-            ranked.append(Ranked(assignment, seconds, program))
-    ranked.sort(key=lambda r: r.estimate)
-    return JobResult(space=space, ranked=tuple(ranked), captured=len(looked_at))
 
 
 def _moves(context: Context, inputs: Inputs) -> JobResult:

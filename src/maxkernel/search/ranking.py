@@ -1,0 +1,77 @@
+"""Ranks the assignments of a design's constants by the analytic model, without judging any."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from maxkernel.judge import read_source
+from maxkernel.search.context import Context
+from maxkernel.search.inputs import Example
+from maxkernel.search.job import Job, JobResult, Ranked
+from maxkernel.search.spaces import nearest, strangers, widen
+from maxkernel.tuner import estimate
+from maxkernel.tuner.rank import fits
+from maxkernel.types import Candidate, Design, Failure, PallasCall, TunableSpace
+
+UNDECLARED = 0.15
+"""Expected ln loss of a constant that is none of those that the engineer thought of."""
+
+
+def rank(context: Context, job: Job, design: Design, example: Example | None) -> JobResult:
+    """Captures assignments and orders those that fit.
+
+    A design of which the model can say nothing else than of one that differs by rewrites is
+    ranked as that one was, without a capture. Its programs are told apart when they are judged.
+    """
+    context.progress.stage("rank", design.id)
+    prepared = context.prepared
+    declared = read_source(design.source)
+    if isinstance(declared, Failure):
+        return JobResult(note=declared.message)
+    declared = context.team.tuner.extend(prepared.info, design.plan, declared, prepared.target)
+    space = widen(declared)
+    if example is not None and _alike(context, space, example):
+        known = example.constants
+        ranked = tuple(msgspec.structs.replace(r, artifact="") for r in known.found)
+        return JobResult(space=space, ranked=ranked, captured=known.captured)
+    return _captured(context, job, design, declared, space)
+
+
+def _captured(
+    context: Context, job: Job, design: Design, declared: TunableSpace, space: TunableSpace
+) -> JobResult:
+    prepared = context.prepared
+    seen: set[str] = set()
+    ranked: list[Ranked] = []
+    looked_at = nearest(space, job.limit)
+    for assignment in looked_at:
+        found = context.judge.capture(prepared, Candidate(design.source, assignment))[0]
+        if isinstance(found, Failure) or (program := found.digest) in seen:
+            continue
+        seen.add(program)
+        if fits(found.facts, prepared.target):
+            seconds = estimate(found.facts, prepared.info, prepared.target)
+            seconds *= math.exp(UNDECLARED * strangers(declared, assignment))
+            ranked.append(Ranked(assignment, seconds, program))
+    ranked.sort(key=lambda r: r.estimate)
+    return JobResult(space=dict(space), ranked=tuple(ranked), captured=len(looked_at))
+
+
+def _alike(context: Context, space: TunableSpace, example: Example) -> bool:
+    """True when both have the same constants, and with one choice of them the same kernels as
+    far as the analytic model looks."""
+    if dict(space) != dict(example.constants.space):
+        return False
+    both = [context.run.evaluation(c) for c in (example.judged, example.rewritten)]
+    facts = [e.facts for e in both if e is not None and e.facts is not None]
+    if len(facts) < len(both):
+        return False
+    one, other = ([_seen(call) for call in f.pallas_calls] for f in facts)
+    return bool(one) and one == other
+
+
+def _seen(call: PallasCall) -> tuple[object, ...]:
+    """What `estimate` and `fits` look at."""
+    return call.grid, call.block_bytes, call.scratch_bytes, call.moved_bytes

@@ -1,0 +1,75 @@
+"""Constants of a rewrite are ranked as those of what it was made of, where the model sees no
+difference, and captured where it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from graph_world import REWRITING, World, context_of, open_run, prepared, source_of
+
+from maxkernel.modes import run_graph
+from maxkernel.search.constants import Constants
+from maxkernel.search.inputs import Example
+from maxkernel.search.job import CHOICE, RESULT, Job, JobResult
+from maxkernel.search.ranking import rank
+from maxkernel.search.settings import SearchSettings
+from maxkernel.types import ArtifactFacts, Budget, Candidate, Design, PallasCall, Plan
+
+BUDGET = Budget(candidates=40, patience=100)
+PLAN = Plan("synthetic", "plain", "")
+SAME = PallasCall("k", (32,), block_bytes=128 << 10)
+
+
+@pytest.mark.parametrize(
+    ("call", "spared"),
+    [
+        (SAME, True),
+        (msgspec.structs.replace(SAME, name="other"), True),
+        (msgspec.structs.replace(SAME, scratch_bytes=1), False),
+        (msgspec.structs.replace(SAME, moved_bytes=1.0), False),
+    ],
+)
+def test_only_what_the_model_cannot_tell_apart_is_spared(
+    call: PallasCall, spared: bool, tmp_path: Path
+) -> None:
+    old = Design(1, PLAN, source_of(PLAN), "plan", ())
+    options = Plan(PLAN.family, PLAN.strategy, "", {"unroll": True})
+    new = Design(2, options, source_of(options), "refine: unroll", (1,))
+    world = World()
+    with open_run(tmp_path / "r", BUDGET) as run:
+        context = context_of(run, world, BUDGET)
+        found = rank(context, Job(0, "rank", 1, limit=6), old, None)
+        assert found.captured == 6 and all(r.artifact for r in found.ranked)
+        for design, facts in ((old, SAME), (new, call)):
+            evaluation = world.evaluate(prepared(), Candidate(design.source))
+            seen = msgspec.structs.replace(evaluation, facts=ArtifactFacts((facts,)))
+            run.add_evaluation(design.id, seen)
+        known = Constants(dict(found.space), [], found.captured, found.ranked)
+        digests = [Candidate(d.source).digest for d in (old, new)]
+        again = rank(context, Job(1, "rank", 2, limit=4), new, Example(known, *digests))
+    assert again.captured == (6 if spared else 4)
+    assert [bool(r.artifact) for r in again.ranked] == [not spared] * len(again.ranked)
+    if spared:
+        pairs = zip(again.ranked, found.ranked, strict=True)
+        assert all((a.tunables, a.estimate) == (b.tunables, b.estimate) for a, b in pairs)
+
+
+def test_rewrites_are_spared_in_a_search(tmp_path: Path) -> None:
+    with open_run(tmp_path / "r", BUDGET) as run:
+        run_graph(context_of(run, World(), BUDGET, team=REWRITING), SearchSettings())
+        made = {i.id: i for i in run.intents()}
+        ranked: dict[int, JobResult] = {}
+        number = 0
+        while (job := run.recall(f"{CHOICE}{number}", Job)) is not None:
+            result = run.recall(f"{RESULT}{number}", JobResult)
+            if job.kind == "rank" and result is not None:
+                ranked[job.node] = result
+            number += 1
+    spared = [id for id, result in ranked.items() if not any(r.artifact for r in result.ranked)]
+    assert spared, "no rewrite was ranked"
+    kin = {p for id in spared for p in made[id].parents} | {
+        id for id, intent in made.items() if set(intent.parents) & set(spared)
+    }
+    assert kin & (set(ranked) - set(spared)), "what they were ranked like"
