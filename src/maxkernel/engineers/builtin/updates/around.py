@@ -82,7 +82,7 @@ class Around:
         if update.program[term].op == "input":
             use = update.program.input(term)
             inner = (update.rows if rows else ()) + (update.cols if cols else ())
-            if flat(use.dims) == update.lies(term) + inner:
+            if flat(use.dims) == update.places[term] + inner:
                 plain = as_computed(update.program, term, shapes.arrays[use.index])
                 return f"{plain.at(100)}.reshape(-1, {size})"
         (code,) = self.scope.write([term])
@@ -91,7 +91,7 @@ class Around:
             self.scope.lines.append(f"{name} = {code.text}")
             code = self.scope.known[term] = Code(name)
         text, axes = code.at(100), update.program[term].axes
-        whole = {*update.lies(term)} | {a for a in axes if a not in update.units}
+        whole = {*update.places[term]} | {a for a in axes if a not in update.units}
         if whole - axes:
             sizes = [shapes.dim(g) if whole & set(g) else "1" for g in self._with(update.units)]
             spread = self.scope.names.new(f"{name}_spread")

@@ -14,7 +14,7 @@ from maxkernel.engineers.builtin.updates.body import Block, label
 from maxkernel.engineers.builtin.updates.match import Update
 from maxkernel.types import TunableSpace
 
-TAKEN = tuple("rows cols units step block together spec shape i down across".split())
+TAKEN = tuple("rows cols units block together spec shape i".split())
 """Names that `kernel` uses itself."""
 _SPEC = """
     def spec(*shape):
@@ -24,15 +24,13 @@ _SPEC = """
 
 @dataclass(frozen=True)
 class Frame:
-    """What `kernel` is written from. `reads`, `kept` and `results` are the body's arrays, as
-    `body.body` takes them."""
+    """What `kernel` is written from. `reads` and `results` are the body's arrays."""
 
     update: Update
     shapes: Shapes
     arguments: list[str]
     arrays: tuple[str, ...]
     reads: list[Block]
-    kept: list[Block]
     results: list[Block]
 
 
@@ -43,7 +41,7 @@ def direct(update: Update, output: Output) -> bool:
 
 def _lies(update: Update, term: int) -> Dim:
     rows, cols = update.spans(term)
-    return update.lies(term) + (update.rows if rows else ()) + (update.cols if cols else ())
+    return update.places[term] + (update.rows if rows else ()) + (update.cols if cols else ())
 
 
 class _Writer:
@@ -61,23 +59,17 @@ class _Writer:
         defaults = [f"{name}={choices[0]}" for name, choices in tunables.items()]
         self._sizes()
         passed = self._passed()
-        self._blocks()
+        self.lines.append("block = pl.cdiv(min(block, units), together) * together")
         single = len(frame.results) == 1
         names = [b.ref.removesuffix("_ref") for b in frame.results]
         types = [self._type(b) for b in frame.results]
         outs = [self._spec(b.term) for b in frame.results]
-        scratch = [
-            f"pltpu.VMEM(({self._shape(b.term)}), jnp.{self._kind(b)})"
-            for b in (*frame.kept, *frame.results)
-            if b.scratch
-        ]
         pieces = [
             "functools.partial(body, together=together)",
             "grid=(pl.cdiv(units, block),)",
             sequence([self._spec(b.term) for b in frame.reads], 8, "in_specs="),
             f"out_specs={outs[0]}" if single else sequence(outs, 8, "out_specs="),
             f"out_shape={types[0]}" if single else sequence(types, 8, "out_shape="),
-            *([sequence(scratch, 8, "scratch_shapes=")] if scratch else []),
             compiler_params(["parallel"]),
         ]
         run = call("pl.pallas_call", pieces, 4, f"{', '.join(names)} = ").removesuffix("    )")
@@ -86,7 +78,7 @@ class _Writer:
         lines = [
             call("kernel", [*frame.arguments, "*", *defaults], 0, "def ", ":"),
             doc("Blocks of units; gates and the like are left to XLA.", 4)
-            if any(update.stages[b.term] == "around" for b in frame.reads)
+            if any(b.term in update.around for b in frame.reads)
             else doc("Blocks of units, one after the other.", 4),
             *(f"    {line}" for line in self.lines),
             _SPEC.rstrip("\n"),
@@ -105,7 +97,7 @@ class _Writer:
         sizes = f"{anchor}.shape[-2:]" if plain else f"{rows}, {cols}"
         self.lines += [f"rows, cols = {sizes}", f"units = {anchor}.size // (rows * cols)"]
         for block in self.frame.reads:
-            leading = update.lies(block.term)
+            leading = update.places[block.term]
             if leading in ((), update.units) or leading in self.shared:
                 continue
             self.shared[leading] = self.names.new("sharing")
@@ -116,9 +108,9 @@ class _Writer:
         update = self.update
         for block in self.frame.reads:
             term = block.term
-            if update.program[term].op != "input" or update.stages[term] == "around":
+            if update.program[term].op != "input" or term in update.around:
                 continue
-            if update.lies(term) == leading:
+            if update.places[term] == leading:
                 name = self.frame.arrays[update.program.input(term).index]
                 sides = zip(("rows", "cols"), update.spans(term), strict=True)
                 width = " * ".join(n for n, has in sides if has)
@@ -129,7 +121,7 @@ class _Writer:
     def _passed(self) -> list[str]:
         """The arrays that the kernel is called with."""
         update, frame = self.update, self.frame
-        mine = [b.term for b in frame.reads if update.stages[b.term] == "around"]
+        mine = [b.term for b in frame.reads if b.term in update.around]
         around = Around.of(update, mine, (), frame.shapes, self.names, self.module)
         made = {term: around.array(term, label(update, term)) for term in mine}
         self.lines += around.statements()
@@ -141,23 +133,14 @@ class _Writer:
             use = update.program.input(block.term)
             sides = zip(("rows", "cols"), update.spans(block.term), strict=True)
             width = ", ".join(n for n, has in sides if has)
-            leading = update.lies(block.term)
+            leading = update.places[block.term]
             first = ["-1"] if leading else [] if update.full(block.term) else ["1"]
             passed.append(f"{frame.arrays[use.index]}.reshape({', '.join([*first, width])})")
         return passed
 
-    def _blocks(self) -> None:
-        widest = min(self.shared, key=len, default=None)
-        step = f"TILE * {self.shared[widest]}" if widest is not None else "TILE"
-        self.module.constants["TILE"] = ("8", "sublanes: rows of vectors come in whole tiles")
-        if widest is not None:
-            self.lines.append(f"step = {step}")
-            step = "step"
-        self.lines.append(f"block = pl.cdiv(min(block, units), {step}) * {step}")
-
     def _shape(self, term: int, block: str = "block") -> str:
         """The shape of a block, or of an array of `block` units."""
-        leading, (rows, cols) = self.update.lies(term), self.update.spans(term)
+        leading, (rows, cols) = self.update.places[term], self.update.spans(term)
         if leading in self.shared:
             block = f"{block} // {self.shared[leading]}"
         first = [block] if leading else [] if rows and cols else ["1"]
@@ -166,7 +149,7 @@ class _Writer:
 
     def _spec(self, term: int) -> str:
         shape = self._shape(term)
-        if self.update.lies(term):
+        if self.update.places[term]:
             return f"spec({shape})"
         return f"pl.BlockSpec(({shape}), lambda i: (0, 0))"
 
@@ -177,9 +160,6 @@ class _Writer:
             dtype = f"{self.frame.arrays[anchor.index]}.dtype"
         return f"jax.ShapeDtypeStruct(({self._shape(block.term, 'units')}), {dtype})"
 
-    def _kind(self, block: Block) -> str:
-        return "int32" if self.update.program[block.term].kind == "int" else "float32"
-
     def _returned(self, names: list[str]) -> tuple[list[str], list[str]]:
         """(statements after the kernel, the outputs' expressions)."""
         update, shapes = self.update, self.frame.shapes
@@ -187,8 +167,9 @@ class _Writer:
         outputs = update.program.outputs
         rest = [o.term for o in outputs if not direct(update, o)]
         around = Around.of(update, rest, known, shapes, self.names, self.module)
+        read = {*rest, *(a for t in update.after for a in update.program[t].args)}
         for term, name in known.items():
-            if rest:
+            if term in read:
                 around.know(term, name)
         returned = [
             f"{known[o.term]}.reshape({shapes.shape(o.dims)})"

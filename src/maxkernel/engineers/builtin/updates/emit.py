@@ -14,8 +14,8 @@ from maxkernel.engineers.builtin.updates.match import Update
 from maxkernel.types import TaskInfo, TunableSpace
 
 _STORY = (
-    "Every matrix is read once and written once; sums over its rows or columns and what is made\n"
-    "of them stay in VMEM."
+    "Every matrix is read once and written once; sums over its rows or columns and what is\n"
+    "made of them stay in VMEM."
 )
 
 
@@ -30,15 +30,14 @@ def module_text(info: TaskInfo, update: Update, tunables: TunableSpace, vmem_lim
     uses = (update.anchor, *(use for use in uses if use != update.anchor))
     inner = Names([*TAKEN, *(f"{arrays[use.index]}_ref" for use in _taken(update))])
     reads = [_read(update, term, arrays, inner) for term in update.brought()]
-    kept = _kept(update, reads, inner)
     results = _results(update, inner)
-    text = body(update, reads, kept, results, module)
+    text = body(update, reads, results, module)
     module.constants["VMEM_LIMIT_BYTES"] = (
         f"{vmem_limit >> 20} * 2**20",
         "two buffers per block, and values",
     )
     shapes = Shapes(program, uses, arrays)
-    frame = Frame(update, shapes, arguments, arrays, reads, kept, results)
+    frame = Frame(update, shapes, arguments, arrays, reads, results)
     module.functions = [text, kernel(frame, tunables, names, module)]
     return module.render()
 
@@ -47,44 +46,24 @@ def _taken(update: Update) -> list[InputUse]:
     """Inputs that the kernel reads as they lie."""
     program = update.program
     mine = [t for t in update.brought() if program[t].op == "input"]
-    return [program.input(t) for t in mine if update.stages[t] != "around"]
+    return [program.input(t) for t in mine if t not in update.around]
 
 
 def _read(update: Update, term: int, arrays: Sequence[str], names: Names) -> Block:
     program = update.program
-    if program[term].op == "input" and update.stages[term] != "around":
+    if program[term].op == "input" and term not in update.around:
         use = program.input(term)
         return Block(term, f"{arrays[use.index]}_ref", use.dtype)
     dtype = "int32" if program[term].kind == "int" else "float32"
     return Block(term, names.new(f"{label(update, term)}_ref"), dtype)
 
 
-def _kept(update: Update, reads: Sequence[Block], names: Names) -> list[Block]:
-    """Vectors that units read row by row, where no Ref holds them as 32-bit values."""
-    by_term = {b.term: b for b in reads}
-    found: list[Block] = []
-    for term in update.handed():
-        read = by_term.get(term)
-        if update.full(term) or (read and read.dtype in ("float32", "int32")):
-            continue
-        if read and not update.lies(term):
-            continue
-        dtype = "int32" if update.program[term].kind == "int" else "float32"
-        found.append(Block(term, "", dtype, names.new(f"{label(update, term)}_rows")))
-    return found
-
-
 def _results(update: Update, names: Names) -> list[Block]:
-    found: list[Block] = []
     single = len(update.results) == 1
-    for place, term in enumerate(update.results):
-        ref = names.new("out_ref" if single else f"out_{place}_ref")
-        dtype = _stored(update, term)
-        narrow = dtype not in ("float32", "int32")
-        gathers = narrow and not update.full(term) and update.stages[term] == "unit"
-        scratch = names.new(ref.replace("_ref", "_rows")) if gathers else ""
-        found.append(Block(term, ref, dtype, scratch))
-    return found
+    return [
+        Block(term, names.new("out_ref" if single else f"out_{i}_ref"), _stored(update, term))
+        for i, term in enumerate(update.results)
+    ]
 
 
 def _stored(update: Update, term: int) -> str:

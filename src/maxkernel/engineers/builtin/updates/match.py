@@ -3,17 +3,12 @@ one index of its leading dimensions (sequences, heads)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 from maxkernel.engineers.builtin.axes import Axis, Dim, Unsupported
 from maxkernel.engineers.builtin.operands import flat
 from maxkernel.engineers.builtin.terms import REDUCTIONS, InputUse, Program
 
-Stage = Literal["around", "block", "unit"]
-"""Who computes a term: XLA on whole arrays, the kernel for all units of a block at once, or the
-kernel unit by unit."""
 MOST_SHARED = 8
 """Units that share a vector in the kernel; for more XLA repeats it."""
 _NEUTRAL = ("literal", "size")
@@ -28,8 +23,9 @@ _REFUSED = {
 class Update:
     """A program over `units`, each of them a matrix of `rows` and `cols`.
 
-    `stages` says who computes a term; literals have none. `after` are terms that XLA computes from
-    the kernel's results. `results` are the terms that the kernel writes, in order.
+    XLA computes the terms of `around` before the kernel and those of `after` from its results. The
+    others are the kernel's: `places` are the axes of units that a term's array has there, none
+    or the first ones where neighbours share it. `results` are what it writes, in order.
     """
 
     program: Program
@@ -37,7 +33,8 @@ class Update:
     units: Dim
     rows: Dim
     cols: Dim
-    stages: dict[int, Stage]
+    around: frozenset[int]
+    places: dict[int, Dim]
     after: frozenset[int]
     results: tuple[int, ...]
 
@@ -61,8 +58,8 @@ class Update:
         return tuple(a for a in self.units if a in self.program[term].axes)
 
     def lies(self, term: int) -> Dim:
-        """The axes of units that a term's array in the kernel has: all, unless those that it
-        depends on come first, so that a few neighbours share a row."""
+        """The axes of units that an array from outside has in the kernel: all, unless those that
+        it depends on come first, so that a few neighbours share a row."""
         leading, extent = self.leading(term), self.program.extent
         first = leading == self.units[: len(leading)]
         few = not leading or extent(self.units) <= MOST_SHARED * extent(leading)
@@ -70,20 +67,10 @@ class Update:
 
     def brought(self) -> list[int]:
         """Terms that the kernel gets from outside, inputs and what XLA computed, in order."""
-        inside = [t for t in self.stages if self.stages[t] != "around"]
+        inside = [t for t in self.places if t not in self.around]
         found = {t for t in inside if self.program[t].op == "input"}
-        found.update(
-            a for t in inside for a in self.program[t].args if self.stages.get(a) == "around"
-        )
-        found.update(t for t in self.results if self.stages[t] == "around")
+        found.update(a for t in inside for a in self.program[t].args if a in self.around)
         return sorted(found)
-
-    def handed(self) -> list[int]:
-        """Terms that are there for a whole block, which units read, in order."""
-        mine = [t for t in self.stages if self.stages[t] == "unit"]
-        read = {a for t in mine for a in self.program[t].args} | set(self.results)
-        brought = set(self.brought())
-        return sorted(a for a in read if a in brought or self.stages.get(a) == "block")
 
 
 def match(program: Program) -> Update:
@@ -97,23 +84,18 @@ def match(program: Program) -> Update:
         raise Unsupported("the result depends on no input")
     anchor = max(uses, key=lambda use: program.extent(flat(use.dims)))
     units, rows, cols = _split(program, anchor, live)
-    found = Update(program, anchor, units, rows, cols, {}, frozenset(), ())
-    stages = _stages(found, live)
-    after = _after(found, stages, live)
-    results = _results(found, after, stages)
-    kept = [t for t in live if t in stages and t not in after]
-    _check(found, {t: stages[t] for t in kept})
-    kernel = set(program.reach(results))
-    return Update(
-        program,
-        anchor,
-        units,
-        rows,
-        cols,
-        {t: stages[t] for t in kept if t in kernel},
-        after,
-        results,
-    )
+    empty = frozenset[int]()
+    found = Update(program, anchor, units, rows, cols, empty, {}, empty, ())
+    around = _around(found, live)
+    places = _places(found, live, around)
+    found = replace(found, around=around, places=places)
+    found = replace(found, after=_after(found, live))
+    found = replace(found, results=_results(found))
+    needed = set(program.reach(found.results))
+    kept = {t: place for t, place in places.items() if t in needed}
+    found = replace(found, places=kept)
+    _check(found)
+    return found
 
 
 def _split(program: Program, anchor: InputUse, live: list[int]) -> tuple[Dim, Dim, Dim]:
@@ -137,65 +119,68 @@ def _split(program: Program, anchor: InputUse, live: list[int]) -> tuple[Dim, Di
     return before[:start], before[start:], cols
 
 
-def _stages(update: Update, live: list[int]) -> dict[int, Stage]:
-    """Who computes each term, as far as it is no literal."""
+def _around(update: Update, live: list[int]) -> frozenset[int]:
+    """What XLA computes before the kernel: gates, and inputs that do not lie as its arrays do."""
     program = update.program
     everything = {*update.units, *update.rows, *update.cols}
-    stages: dict[int, Stage] = {}
+    found = set[int]()
     for term in live:
         t = program[term]
         if not t.axes <= everything:
             raise Unsupported("dimensions that the largest input does not have")
-        if t.op in _NEUTRAL:
-            continue
-        args = [a for a in t.args if a in stages]
-        if t.op == "input":
-            stages[term] = _brought(update, term)
-        elif t.op == "iota" and not t.axes <= set(update.units):
+        if t.op == "iota" and not t.axes <= set(update.units):
             raise Unsupported("an index of rows or columns of the matrices")
-        elif update.full(term) or any(stages[a] == "unit" for a in args):
-            stages[term] = "unit"
-        elif all(stages[a] == "around" for a in args):
-            stages[term] = "around"
-        else:
-            leading = {update.lies(a) for a in args if update.lies(a)}
-            stages[term] = "block" if len(leading) <= 1 else "unit"
-    return stages
+        args = [a for a in t.args if program[a].op not in _NEUTRAL]
+        outside = not _taken(update, term) if t.op == "input" else set(args) <= found
+        if t.op not in _NEUTRAL and outside:
+            found.add(term)
+    for term in found:
+        if update.full(term):
+            raise Unsupported("a matrix lies in another order than the largest input")
+    return frozenset(found)
 
 
-def _brought(update: Update, term: int) -> Stage:
-    """Vectors and matrices go into the kernel as they lie, where neighbours share them at most."""
+def _taken(update: Update, term: int) -> bool:
+    """Whether the kernel takes an input as it lies: vectors and matrices in order."""
     use = update.program.input(term)
     rows, cols = update.spans(term)
-    leading = update.leading(term)
     inner = (update.rows if rows else ()) + (update.cols if cols else ())
-    if not inner:
-        return "around"
-    in_order = flat(use.dims) == leading + inner and update.lies(term) == leading
-    if rows and cols:
-        if not in_order or use.dtype == "bool":
-            raise Unsupported(f"`{use.name}` lies in another order than the largest input")
-        return "unit"
-    return "block" if in_order and use.dtype != "bool" else "around"
+    in_order = flat(use.dims) == update.leading(term) + inner
+    shares = update.lies(term) == update.leading(term)
+    return bool(inner) and in_order and shares and use.dtype != "bool"
 
 
-def _after(update: Update, stages: dict[int, Stage], live: list[int]) -> frozenset[int]:
-    """What follows from the units' results, but not unit by unit."""
-    found = set[int]()
+def _places(update: Update, live: list[int], around: frozenset[int]) -> dict[int, Dim]:
+    """The axes of units that each term's array has in the kernel."""
+    program = update.program
+    places: dict[int, Dim] = {}
     for term in live:
-        if term in stages and stages[term] != "around" and _leaves(update, term, found):
+        t = program[term]
+        if term in around or t.op == "input":
+            places[term] = update.lies(term)
+        elif t.op not in _NEUTRAL:
+            places[term] = max((places[a] for a in t.args if a in places), key=len, default=())
+    return places
+
+
+def _after(update: Update, live: list[int]) -> frozenset[int]:
+    """What follows from the kernel's results but needs several units, and what only that needs."""
+    program, found = update.program, set[int]()
+    mine = [t for t in live if t in update.places and t not in update.around]
+    for term in mine:
+        if _leaves(update, term, found):
             if update.full(term):
                 raise Unsupported("a matrix follows from a reduction over units")
             found.add(term)
-    outputs = {o.term for o in update.program.outputs}
+    outputs = {o.term for o in program.outputs}
     users: dict[int, set[int]] = {}
     for term in live:
-        for arg in update.program[term].args:
+        for arg in program[term].args:
             users.setdefault(arg, set()).add(term)
-    for term in reversed(live):
-        t = update.program[term]
-        mine = term in stages and term not in outputs and t.op != "input"
-        if mine and users[term] <= found and not any(update.full(a) for a in t.args):
+    for term in reversed(mine):
+        t = program[term]
+        read = any(update.full(a) for a in t.args)
+        if t.op != "input" and term not in outputs and not read and users[term] <= found:
             found.add(term)
     return frozenset(found)
 
@@ -207,28 +192,29 @@ def _leaves(update: Update, term: int, after: set[int]) -> bool:
     return t.op in REDUCTIONS and bool(set(t.attr("over")) & set(update.units))
 
 
-def _results(update: Update, after: frozenset[int], stages: dict[int, Stage]) -> tuple[int, ...]:
+def _results(update: Update) -> tuple[int, ...]:
     """Outputs that the kernel computes, and what XLA goes on from."""
-    program = update.program
-    found = [o.term for o in program.outputs if o.term not in after]
-    found += sorted(a for t in after for a in program[t].args if a in stages and a not in after)
+    program, after = update.program, update.after
+    found = [o.term for o in program.outputs]
+    found += sorted(a for t in after for a in program[t].args)
+    outside = update.around | after
     kept = [
         t
         for t in dict.fromkeys(found)
-        if stages.get(t) in ("unit", "block") and program[t].op != "input"
+        if t in update.places and t not in outside and program[t].op != "input"
     ]
-    if any(stages[t] == "unit" and update.leading(t) != update.units for t in kept):
+    if any(update.places[t] != update.leading(t) for t in kept):
         raise Unsupported("a result is the same for several units")
     return tuple(kept)
 
 
-def _check(update: Update, stages: dict[int, Stage]) -> None:
+def _check(update: Update) -> None:
     """Raises Unsupported for reductions over parts, and for what other families do better."""
     program = update.program
     reads = False
-    for term in stages:
+    for term in update.places:
         t = program[term]
-        if t.op not in REDUCTIONS or stages[term] == "around":
+        if t.op not in REDUCTIONS or term in update.around:
             continue
         over = set(t.attr("over"))
         for side in (update.rows, update.cols):
@@ -237,15 +223,15 @@ def _check(update: Update, stages: dict[int, Stage]) -> None:
         reads = reads or update.full(t.args[0])
     if not reads:
         raise Unsupported("no matrix is read by a sum")
-    if _row_wise(update, stages):
+    if _row_wise(update):
         raise Unsupported("it is row-wise")
 
 
-def _row_wise(update: Update, terms: Iterable[int]) -> bool:
+def _row_wise(update: Update) -> bool:
     """Whether units and rows are alike: sums run along rows alone, and no vector along columns
     differs between units."""
     program, rows = update.program, set[Axis](update.rows)
-    for term in terms:
+    for term in update.places:
         t = program[term]
         if t.op in REDUCTIONS and set(t.attr("over")) & rows and update.full(t.args[0]):
             return False

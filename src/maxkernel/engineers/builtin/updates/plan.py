@@ -5,7 +5,6 @@ from __future__ import annotations
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.canon import canonicalise
 from maxkernel.engineers.builtin.costs import (
-    VREG_ELEMENTS,
     itemsize,
     memory_seconds,
     vector_cycles,
@@ -22,9 +21,10 @@ VMEM_SHARE = 0.75
 """Of VMEM that a kernel may plan with; the rest is the compiler's."""
 BLOCK_BYTES = 2 << 20
 """Preferred size of one block of matrices: long DMAs, yet a short first and last step."""
+CHUNK_ELEMENTS = 1 << 19
+"""Elements of the matrices that are worked on at once: more units hide latencies, and make more
+code to compile."""
 SUBLANES, LANES = 8, 128
-VREGS = 64
-"""Registers: so much of the units that are worked on together stays in them."""
 
 
 def plans(info: TaskInfo, program: Program, target: Target) -> list[Plan]:
@@ -34,7 +34,7 @@ def plans(info: TaskInfo, program: Program, target: Target) -> list[Plan]:
     moved = sum(s.size * itemsize(s.dtype) for s in (*info.inputs, *info.outputs))
     traffic = memory_seconds(float(moved), target)
     units, rows, cols = update.shape
-    full = [t for t in update.stages if update.full(t)]
+    full = [t for t in update.places if update.full(t)]
     cycles = vector_cycles(update.program, full, float(units * rows * cols))
     compute = cycles / target.clock_hz
     reason = (
@@ -52,22 +52,25 @@ def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> s
 
 
 def tunables(update: Update, target: Target) -> TunableSpace:
-    """Units per block, in whole tiles of the vectors that they share, and units side by side."""
+    """Units per block, and how many of them at a time, in whole tiles of the vectors that
+    neighbours share."""
     step = SUBLANES * _sharing(update)
-    size = _unit_bytes(update)
-    best = step
-    while best * 2 * size <= BLOCK_BYTES:
-        best *= 2
+    blocks = _near(step, BLOCK_BYTES / (_padded(update) * itemsize(update.anchor.dtype)))
+    chunks = _near(step, CHUNK_ELEMENTS / _padded(update))
     usable = target.vmem_bytes * VMEM_SHARE
-    blocks = [b for b in (best, 2 * best, best // 2) if b >= step and b % step == 0]
     fitting = tuple(b for b in blocks if 2 * b * _moved_bytes(update) <= usable)
     if not fitting:
         raise Unsupported("a few of the matrices do not fit in VMEM")
-    _, rows, cols = update.shape
-    registers = -(-rows // SUBLANES) * -(-cols // LANES) * SUBLANES * LANES / VREG_ELEMENTS
-    side = max(n for n in (1, 2, 4, 8) if n == 1 or n * registers <= VREGS)
-    together = tuple(n for n in (side, 2 * side, side // 2) if n in (1, 2, 4, 8))
-    return {"block": fitting, "together": together}
+    together = tuple(c for c in chunks if c <= max(fitting))
+    return {"block": fitting, "together": together or (step,)}
+
+
+def _near(step: int, wanted: float) -> tuple[int, ...]:
+    """Powers of two times `step`: the last one below `wanted`, half and twice as many."""
+    best = step
+    while best * 2 <= wanted:
+        best *= 2
+    return tuple(n for n in (best, best // 2, best * 2) if n >= step)
 
 
 def _matched(info: TaskInfo, program: Program) -> Update:
@@ -79,7 +82,7 @@ def _matched(info: TaskInfo, program: Program) -> Update:
 
 def _sharing(update: Update) -> int:
     """Most units that share a vector which the kernel reads."""
-    leading = [update.lies(t) for t in update.brought()]
+    leading = [update.places[t] for t in update.brought()]
     extent = update.program.extent
     return max((extent(update.units) // extent(a) for a in leading if a), default=1)
 
@@ -87,10 +90,6 @@ def _sharing(update: Update) -> int:
 def _padded(update: Update) -> int:
     _, rows, cols = update.shape
     return -(-rows // SUBLANES) * SUBLANES * -(-cols // LANES) * LANES
-
-
-def _unit_bytes(update: Update) -> int:
-    return _padded(update) * itemsize(update.anchor.dtype)
 
 
 def _moved_bytes(update: Update) -> int:
