@@ -9,7 +9,8 @@ from typing import Any
 from maxkernel.engineers.builtin import indexing
 from maxkernel.engineers.builtin.axes import Dim, Unsupported
 from maxkernel.engineers.builtin.cuts import producers
-from maxkernel.engineers.builtin.expr import BINARY, CALLS, Code
+from maxkernel.engineers.builtin.elementwise import elementwise
+from maxkernel.engineers.builtin.expr import Code
 from maxkernel.engineers.builtin.layouts import PASS_THROUGH
 from maxkernel.engineers.builtin.sizes import Sizes
 from maxkernel.engineers.builtin.text import WIDTH, Names, call, number
@@ -242,27 +243,9 @@ class Writer:
         full = [v for v in arrays if self.graph.values[v].shape == shape and v not in self.thin]
         if shape and not full and (self.thin.intersection(arrays) or len(arrays) < 2):
             self.thin.add(value)
-        texts = [c.text for c in codes]
-        if node.op == "select_n" and len(codes) == 3:
-            return Code(f"jnp.where({texts[0]}, {texts[2]}, {texts[1]})")
-        if node.op == "clamp":
-            return Code(f"jnp.clip({texts[1]}, {texts[0]}, {texts[2]})")
-        if node.op == "logistic":
-            return Code(f"jax.nn.sigmoid({texts[0]})")
-        if node.op == "integer_pow":
-            return Code(f"{codes[0].at(31)}**{node.params['y']}", 30)
-        if node.op == "neg":
-            return Code(f"-{codes[0].at(31)}", 30)
-        if node.op == "not":
-            return Code(f"~{codes[0].at(31)}", 30)
-        if node.op in BINARY and len(codes) == 2:
-            if node.op == "div" and "int" in self.graph.values[value].dtype:
-                return Code(f"jax.lax.div({texts[0]}, {texts[1]})")
-            sign, level = BINARY[node.op]
-            tight = level + 1 if level == 5 else level
-            return Code(f"{codes[0].at(tight)} {sign} {codes[1].at(level + 1)}", level)
-        if node.op in CALLS:
-            return Code(f"{CALLS[node.op]}({', '.join(texts)})")
+        found = elementwise(node, codes, self.graph.values[value].dtype)
+        if found is not None:
+            return found
         if node.op.startswith("shift_"):
             return indexing.shift(self, node, codes)
         raise Unsupported(f"`{node.op}` beside the kernels")

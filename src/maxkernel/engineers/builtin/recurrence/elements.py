@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from maxkernel.engineers.builtin.axes import Unsupported
-from maxkernel.engineers.builtin.expr import BINARY, CALLS, Code
+from maxkernel.engineers.builtin.elementwise import elementwise
+from maxkernel.engineers.builtin.expr import Code
 from maxkernel.engineers.builtin.layouts import PASS_THROUGH
 from maxkernel.engineers.builtin.text import number
 from maxkernel.types import Node
@@ -68,31 +69,13 @@ def _shape(w: Writer, node: Node) -> tuple[int, ...]:
 
 def operation(w: Writer, node: Node, codes: list[Code]) -> Code:
     """An elementwise operation on expressions; raises Unsupported for one without a rule."""
-    texts = [c.text for c in codes]
     dtype = w.loop.one.values[node.outputs[0]].dtype
-    if node.op == "select_n" and len(codes) == 3:
-        return Code(f"jnp.where({texts[0]}, {texts[2]}, {texts[1]})")
-    if node.op == "clamp":
-        return Code(f"jnp.clip({texts[1]}, {texts[0]}, {texts[2]})")
-    if node.op == "logistic":
-        return Code(f"jax.nn.sigmoid({texts[0]})")
-    if node.op == "integer_pow":
-        return Code(f"{codes[0].at(31)}**{node.params['y']}", 30)
-    if node.op == "neg":
-        return Code(f"-{codes[0].at(31)}", 30)
-    if node.op == "not":
-        return Code(f"~{codes[0].at(31)}", 30)
     if node.op == "convert_element_type":
-        if w.loop.one.values[node.inputs[0]].dtype == "bool":
-            return Code(f"jnp.where({texts[0]}, 1, 0).astype(jnp.{dtype})")
-        return Code(f"{codes[0].at(100)}.astype(jnp.{dtype})")
-    op = "add" if node.op == "add_any" else node.op
-    if op in BINARY and len(codes) == 2:
-        if op == "div" and "int" in dtype:
-            return Code(f"jax.lax.div({texts[0]}, {texts[1]})")
-        sign, level = BINARY[op]
-        tight = level + 1 if level == 5 else level
-        return Code(f"{codes[0].at(tight)} {sign} {codes[1].at(level + 1)}", level)
-    if op in CALLS:
-        return Code(f"{CALLS[op]}({', '.join(texts)})")
-    raise Unsupported(f"`{node.op}` in a loop's body")
+        if w.loop.one.values[node.inputs[0]].dtype != "bool":
+            return Code(f"{codes[0].at(100)}.astype(jnp.{dtype})")
+        chosen = f"jnp.where({codes[0].text}, 1.0, 0.0)"
+        return Code(chosen if dtype == "float32" else f"{chosen}.astype(jnp.{dtype})")
+    found = elementwise(node, codes, dtype)
+    if found is None:
+        raise Unsupported(f"`{node.op}` in a loop's body")
+    return found

@@ -15,8 +15,9 @@ _STORY = (
     "Products inside a chunk, a state in VMEM from chunk to chunk: what is between them\n"
     "never goes to memory."
 )
-_HEADS = (8, 4, 16, 2)
-"""Heads of a step of the grid: independent chains of products that overlap."""
+_HEADS, _SOLVED = (8, 4, 16, 2), (4, 8, 2)
+"""Heads of a step of the grid: independent chains of products that overlap. Fewer where systems
+are solved, which are long programs."""
 _VMEM_SHARE = 0.75
 _MXU_SHARE = 0.1
 """Of peak that small products in chains reach, for estimates."""
@@ -51,5 +52,7 @@ def _tunables(loop: Recurrence, limit: int) -> TunableSpace:
     sizes = [(v, math.prod(loop.one.values[v].shape) * 4) for v in ends]
     head = sum(2 * size for v, size in sizes if v in loop.heads)
     work = 8 * max(math.prod(v.shape) for v in loop.one.values) * 4
-    fits = tuple(n for n in _HEADS if n * (head + work) <= limit)
-    return {"heads": fits or _HEADS[-1:]}
+    solves = any(node.op == "triangular_solve" for node in loop.one.nodes)
+    wanted = _SOLVED if solves else _HEADS
+    fits = tuple(n for n in wanted if n * (head + work) <= limit)
+    return {"heads": fits or wanted[-1:]}
