@@ -133,6 +133,9 @@ def report(results: list[Result]) -> None:
             half = [r for r in mine if r.row.split == split]
             for label, estimate in _ESTIMATES:
                 print(summary(f"{suite} {target} {split} {label}", half, estimate))
+            if any(r.row.seen for r in half):
+                unseen = [r for r in half if not r.row.seen]
+                print(summary(f"{suite} {target} {split} clock, unseen", unseen, _ESTIMATES[0][1]))
     for suite in sorted({r.row.suite for r in results}):
         half = [r for r in results if r.row.suite == suite and r.row.split == "test"]
         for label, estimate in _ESTIMATES:

@@ -36,6 +36,12 @@ def test_configurations_of_one_problem_share_a_half() -> None:
     assert all(len(splits) == 1 for splits in halves.values())
 
 
+def test_rows_that_the_constants_of_v7x_were_chosen_on_are_told() -> None:
+    seen = [row for row in SUITES["tokamax"]() if row.seen]
+    assert {row.target for row in seen} == {"v7x"}
+    assert sorted(row.split for row in seen) == ["fit"] * 4 + ["test"] * 5
+
+
 def test_operations_of_known_problems() -> None:
     def row(name: str, desc: str) -> Row:
         return Row("tokamax", name, "v6e", 1.0, "", {"desc": desc})
