@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.canon import canonicalise
-from maxkernel.engineers.builtin.costs import (
-    itemsize,
-    memory_seconds,
-    vector_cycles,
-)
+from maxkernel.engineers.builtin.costs import itemsize, memory_seconds, vector_cycles
 from maxkernel.engineers.builtin.terms import Program
 from maxkernel.engineers.builtin.updates.emit import module_text
 from maxkernel.engineers.builtin.updates.match import Update, match
@@ -59,6 +55,8 @@ def tunables(update: Update, target: Target) -> TunableSpace:
     chunks = _near(step, CHUNK_ELEMENTS / _padded(update))
     usable = target.vmem_bytes * VMEM_SHARE
     fitting = tuple(b for b in blocks if 2 * b * _moved_bytes(update) <= usable)
+    if min(chunks) * _padded(update) > 2 * CHUNK_ELEMENTS:
+        raise Unsupported("the matrices are too large for a few of them to be worked on at once")
     if not fitting:
         raise Unsupported("a few of the matrices do not fit in VMEM")
     together = tuple(c for c in chunks if c <= max(fitting))
