@@ -201,6 +201,7 @@ def test_conversions_and_gates_are_done_in_the_kernel():
 def test_triangular_systems_compile():
     specs = delta_specs(1, 48, 2, 128)
     (source,) = sources(delta, *specs)
+    assert "jax.nn.softplus(rates)" in source
     compile_for(source, specs, "v5e", heads=2)
 
 

@@ -17,6 +17,7 @@ from maxkernel.engineers.builtin.axes import Dim, Unsupported
 from maxkernel.engineers.builtin.cuts import producers
 from maxkernel.engineers.builtin.expr import Code
 from maxkernel.engineers.builtin.layouts import ELEMENTWISE
+from maxkernel.engineers.builtin.recurrence.gates import softplus_of
 from maxkernel.engineers.builtin.recurrence.match import Recurrence
 from maxkernel.engineers.builtin.text import Names
 from maxkernel.types import Graph, Node
@@ -133,6 +134,9 @@ class Around(xla.Writer):
             d = self._changed(node)
             parts = [":" if i != d else f": {self._length()}" for i in range(len(shape))]
             return Code(f"{self.full(node.inputs[0]).at(100)}[{', '.join(parts)}]")
+        x = softplus_of(self.graph, self.made, node)
+        if x is not None:
+            return Code(f"jax.nn.softplus({self.full(x).text})")
         return super()._apply(node, value)
 
     def code(self, value: int) -> Code:

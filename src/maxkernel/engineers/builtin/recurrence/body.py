@@ -58,19 +58,7 @@ def write_body(
     lines = [
         call("body", refs, 0, "def ", ":"),
         doc("One chunk of a few heads; states stay in VMEM from chunk to chunk.", 4),
-        "",
-        f"    @pl.when(pl.program_id({len(loop.chosen)}) == 0)",
-        "    def begin():",
-        *(
-            f"        {results[i]}_ref[...] = "
-            + (
-                f"jnp.zeros({results[i]}_ref.shape, {results[i]}_ref.dtype)"
-                if loop.fixed + i in zero
-                else f"{inputs[loop.fixed + i]}_ref[...]"
-            )
-            for i in range(loop.carried)
-        ),
-        "",
+        *_begin(loop, inputs, results, zero),
         *(f"    {line}" for line in (*loads["shared"], *writer.lines["shared"])),
         *(f"    {line}" for line in (*loads["rows"], *writer.lines["vectors"])),
         *(f"    {line}" for line in whole_stores),
@@ -78,6 +66,17 @@ def write_body(
     lines += head_loops(writer, loads["head"], stores, results[0])
     text = "\n".join(fitted(line) for line in lines)
     return Body(text, operands, inputs, writer.helpers)
+
+
+def _begin(loop: Recurrence, inputs: list[str], results: list[str], zero: set[int]) -> list[str]:
+    """Statements that set the states before the first chunk."""
+    lines = ["", f"    @pl.when(pl.program_id({len(loop.chosen)}) == 0)", "    def begin():"]
+    for i in range(loop.carried):
+        ref, first = f"{results[i]}_ref", f"{inputs[loop.fixed + i]}_ref[...]"
+        if loop.fixed + i in zero:
+            first = f"jnp.zeros({ref}.shape, {ref}.dtype)"
+        lines.append(f"        {ref}[...] = {first}")
+    return [*lines, ""]
 
 
 def _load(
