@@ -79,6 +79,14 @@ def retention_step(q, k, v, gate, state):
     return (out * scale * jax.nn.silu(gate)).astype(gate.dtype), state.astype(jnp.float32)
 
 
+def masked_step(q, k, v, active, state):
+    """Linear attention; sequences that have ended keep their states."""
+    new = 0.9 * state + k[..., None] * v[..., None, :]
+    state = jnp.where(active[:, None, None, None], new, state)
+    out = jnp.einsum("nhd,nhdv->nhv", q, state)
+    return jnp.where(active[:, None, None], out, 0.0), state
+
+
 def row_norm(x, scale):
     """Row-wise: another family's."""
     x = x.astype(jnp.float32)
@@ -110,6 +118,11 @@ def retention_specs(n, heads, width, value_width):
     return (keys, keys, values, gate, ((n, heads, width, value_width), F32))
 
 
+def masked_specs(n, heads, width):
+    vectors = ((n, heads, width), F32)
+    return (vectors, vectors, vectors, ((n,), "bool"), ((n, heads, width, width), F32))
+
+
 CASES = [
     (delta_step, delta_specs(3, 2, 6, 128, 128), delta_specs(16, 2, 6, 128, 128)),
     (delta_step, delta_specs(2, 3, 3, 72, 128), delta_specs(3, 2, 2, 72, 128)),
@@ -117,6 +130,7 @@ CASES = [
     (mamba_step, mamba_specs(3, 6, 2, 64, 128), mamba_specs(8, 6, 2, 64, 128)),
     (mamba_step, mamba_specs(2, 24, 1, 64, 128), mamba_specs(4, 24, 1, 64, 128)),
     (retention_step, retention_specs(3, 4, 128, 256), retention_specs(5, 8, 128, 256)),
+    (masked_step, masked_specs(3, 4, 128), masked_specs(6, 4, 128)),
 ]
 
 

@@ -79,12 +79,13 @@ class Around:
         update, shapes = self.update, self.shapes
         rows, cols = update.spans(term)
         size = "rows" if rows else "cols" if cols else "1"
+        cast = ".astype(jnp.int32)" if update.program[term].kind == "bool" else ""
         if update.program[term].op == "input":
             use = update.program.input(term)
             inner = (update.rows if rows else ()) + (update.cols if cols else ())
             if flat(use.dims) == update.places[term] + inner:
                 plain = as_computed(update.program, term, shapes.arrays[use.index])
-                return f"{plain.at(100)}.reshape(-1, {size})"
+                return f"{plain.at(100)}.reshape(-1, {size}){cast}"
         (code,) = self.scope.write([term])
         if update.program[term].op != "input":
             name = self.scope.names.new(name)
@@ -101,7 +102,7 @@ class Around:
             ]
             self.scope.lines += statement("jnp.broadcast_to", given, spread).split("\n")
             text = spread
-        return f"{text}.reshape(-1, {size})"
+        return f"{text}.reshape(-1, {size}){cast}"
 
     def _with(self, units: Dim) -> list[Dim]:
         """The groups, and those axes of units that none of them has, in order."""

@@ -54,7 +54,7 @@ def _read(update: Update, term: int, arrays: Sequence[str], names: Names) -> Blo
     if program[term].op == "input" and term not in update.around:
         use = program.input(term)
         return Block(term, f"{arrays[use.index]}_ref", use.dtype)
-    dtype = "int32" if program[term].kind == "int" else "float32"
+    dtype = {"int": "int32", "bool": "bool"}.get(program[term].kind, "float32")
     return Block(term, names.new(f"{label(update, term)}_ref"), dtype)
 
 

@@ -203,7 +203,7 @@ def _results(update: Update) -> tuple[int, ...]:
         for t in dict.fromkeys(found)
         if t in update.places and t not in outside and program[t].op != "input"
     ]
-    if any(update.places[t] != update.leading(t) for t in kept):
+    if any(update.places[t] != update.leading(t) or not update.leading(t) for t in kept):
         raise Unsupported("a result is the same for several units")
     return tuple(kept)
 
