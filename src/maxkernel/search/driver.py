@@ -60,6 +60,9 @@ class Driver:
         self.note = ""
         """Why an engineer had no answer, the last time one had none."""
         self._shows = isinstance(context.progress, FrontierProgress)
+        mover = context.team.mover
+        self._moves_are_dear = mover is None or isinstance(mover, GuidedMover)
+        """Somebody must be asked for them, and wants to know what happened so far."""
         self._artifacts = Artifacts()
         self._ear = Ear(context.run)
         self._jobs: dict[int, Job] = {}
@@ -168,12 +171,6 @@ class Driver:
         if self._moves_are_dear:
             return None
         return next((o for o in options if o.kind == "moves"), None)
-
-    @property
-    def _moves_are_dear(self) -> bool:
-        """Somebody must be asked for them, and wants to know what happened so far."""
-        mover = self._context.team.mover
-        return mover is None or isinstance(mover, GuidedMover)
 
     def _favoured(self, number: int, options: list[Option], left: int) -> Option | None:
         """The policy's choice; every other decision goes to what people pinned."""
