@@ -235,6 +235,6 @@ def _row_wise(update: Update) -> bool:
         t = program[term]
         if t.op in REDUCTIONS and set(t.attr("over")) & rows and update.full(t.args[0]):
             return False
-        if update.spans(term) == (False, True) and update.leading(term) and t.op == "input":
+        if update.spans(term) == (False, True) and update.leading(term):
             return False
     return True
