@@ -93,6 +93,11 @@ def row_norm(x, scale):
     return x * jax.lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-6) * scale
 
 
+def pooled(x, weights):
+    """Nothing is updated: matrices are only read."""
+    return jnp.sum(x * weights[..., None], axis=1)
+
+
 def cumulative(x, y):
     """Rows depend on those before them."""
     return jnp.cumsum(x * y[..., None], axis=1), jnp.sum(x, axis=1)
@@ -167,6 +172,7 @@ def test_rewriting_changes_nothing():
     ("reference", "specs", "reason"),
     [
         (row_norm, (((4, 64, 256), BF16), ((256,), F32)), "row-wise"),
+        (pooled, (((4, 64, 256), F32), ((4, 64), F32)), "no matrix is a result"),
         (cumulative, (((4, 64, 256), F32), ((4, 64), F32)), "running sum"),
     ],
 )

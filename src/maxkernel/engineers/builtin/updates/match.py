@@ -223,6 +223,8 @@ def _check(update: Update) -> None:
         reads = reads or update.full(t.args[0])
     if not reads:
         raise Unsupported("no matrix is read by a sum")
+    if not any(update.full(t) for t in update.results):
+        raise Unsupported("no matrix is a result")
     if _row_wise(update):
         raise Unsupported("it is row-wise")
 

@@ -74,7 +74,10 @@ def _near(step: int, wanted: float) -> tuple[int, ...]:
 def _matched(info: TaskInfo, program: Program) -> Update:
     """The program as an update, products with vectors written as sums."""
     if any(t.op == "dot" for t in program.terms):
-        program = canonicalise(without_vector_products(info))
+        summed = without_vector_products(info)
+        if any(node.op == "dot_general" for node in summed.graph.nodes):
+            raise Unsupported("it holds a product of matrices")
+        program = canonicalise(summed)
     return match(program)
 
 
