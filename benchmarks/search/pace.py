@@ -30,7 +30,7 @@ from maxkernel.modes import run_graph
 from maxkernel.search import Context
 from maxkernel.search.settings import SearchSettings
 from maxkernel.store import RunFile, RunHeader
-from maxkernel.types import Budget, Candidate, Failure
+from maxkernel.types import Artifact, Budget, Candidate, Failure
 
 TASK = Path(__file__).parent / "tasks" / "rows_mish_softmax.py"
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -108,6 +108,17 @@ def measured(work: Callable[[], int]) -> Measured:
     return Measured(count, wall, cpu, sampler.stop())
 
 
+class Counted(Judge):
+    """Counts what it is asked to capture."""
+
+    captures = 0
+
+    def capture(self, prepared: Prepared, candidate: Candidate) -> tuple[Artifact | Failure, bool]:
+        """As the judge."""
+        self.captures += 1
+        return super().capture(prepared, candidate)
+
+
 def search(judge: Judge, prepared: Prepared, candidates: int, folder: Path) -> list[Candidate]:
     """One search; what it judged."""
     budget = Budget(candidates=candidates, patience=1000, roofline=1.0)
@@ -150,7 +161,7 @@ def main() -> None:
     ):
         root = Path(folder)
         cache = Cache(root / "cache")
-        judge = Judge(session.executor, session.target, session.settings, cache)
+        judge = Counted(session.executor, session.target, session.settings, cache)
         prepared = judge.prepare(load_task(options.task))
 
         def run(name: str) -> int:
@@ -161,6 +172,7 @@ def main() -> None:
         print("| | number | wall | per minute | CPU each | kept busy |")
         print("| --- " * 6 + "|")
         cold = measured(lambda: run("cold"))
+        captures = judge.captures
         print(cold.line("cold"), flush=True)
         print(measured(lambda: run("warm")).line("warm"), flush=True)
         alone = bare(session, judge, prepared, found)
@@ -168,6 +180,7 @@ def main() -> None:
         cache.close()
     pace = (cold.count / cold.wall) / (2 * alone.count / alone.wall)
     print(f"\ncold evaluations per minute / what two cores could compile bare: {pace:.2f}")
+    print(f"captures that the cold search asked for: {captures}")
     print(f"load average {os.getloadavg()[0]:.1f} at the end")
 
 

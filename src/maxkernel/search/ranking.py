@@ -46,8 +46,8 @@ def _captured(
     seen: set[str] = set()
     ranked: list[Ranked] = []
     looked_at = nearest(space, job.limit)
-    for assignment in looked_at:
-        found = context.judge.capture(prepared, Candidate(design.source, assignment))[0]
+    captured = context.capture([Candidate(design.source, a) for a in looked_at])
+    for assignment, found in zip(looked_at, captured, strict=True):
         if isinstance(found, Failure) or (program := found.digest) in seen:
             continue
         seen.add(program)
