@@ -10,13 +10,18 @@ from compiling import compile_for
 from emitted_style import assert_clean
 from graphs import task_info
 from jax import lax
-from kernels import assert_equal, draw, sources
+from kernels import TEAM, assert_equal, draw, sources
 
+from maxkernel import suites
+from maxkernel.api import open_session
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.recurrence.match import match
 from maxkernel.judge.gate import check_gate
+from maxkernel.tasks import task_from_text
+from maxkernel.types import Candidate
 
 CHUNK = 16
+SMALL_DELTA = "length=256, key_heads=2, heads=4"
 
 
 def chunked(x):
@@ -226,3 +231,25 @@ def test_batches_and_heads_are_found_by_dataflow():
 def test_heads_that_see_one_another_are_refused():
     with pytest.raises(Unsupported, match="no heads"):
         match(task_info(mixing, *space_specs(2, 64, 4, 8, 16)).graph)
+
+
+@pytest.mark.parametrize(
+    ("name", "large", "small"),
+    [
+        ("w11_qwen3_next_delta_prefill", "length=8192, key_heads=16, heads=32", SMALL_DELTA),
+        ("w13_mamba2_ssd", "length=4096, heads=80", "length=512, heads=8"),
+    ],
+)
+def test_the_judge_accepts_a_model_s_layer(name, large, small):
+    """The suite's own references, at fewer positions and heads."""
+    task = suites.load("models", name)
+    text = task.files[task.entry]
+    assert large in text
+    files = {task.entry: text.replace(large, small)}
+    task = task_from_text(task.name, task.format, task.entry, files)
+    with open_session("v6e", use_cache=False) as session:
+        prepared = session.judge.prepare(task)
+        (plan,) = TEAM.planner.plan(prepared.info, session.judge.target, ())
+        source = TEAM.implementer.implement(prepared.info, plan, session.judge.target)
+        evaluation = session.judge.evaluate(prepared, Candidate(source))
+        assert evaluation.accepted, evaluation.failure
