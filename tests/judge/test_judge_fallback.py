@@ -3,9 +3,11 @@
 from types import SimpleNamespace
 from typing import cast
 
+import msgspec
+
 from maxkernel.judge.bound import Roofline
 from maxkernel.judge.prepared import Prepared
-from maxkernel.judge.timing import time_of, too_fast, verdict_of
+from maxkernel.judge.timing import doubtful_baseline, time_of, too_fast, verdict_of
 from maxkernel.types import Candidate, Evaluation, OpTime, ProgramTime
 from maxkernel.types.messages import CompileReply
 
@@ -38,3 +40,13 @@ def test_a_bound_is_never_compared_with_a_simulated_time_and_claims_nothing() ->
         verdict = verdict_of(cast(Prepared, prepared), evaluation)
         assert not verdict.faster
         assert verdict.speedup is None or verdict.baseline.provenance == "bound"
+
+
+def test_a_baseline_below_its_bytes_time_is_told() -> None:
+    for seconds, told in ((1e-3, False), (1.97e-4, False), (1.9e-4, True)):
+        program = msgspec.structs.replace(PROGRAM, seconds=seconds)
+        time = time_of(compiled(program), BOUND)
+        prepared = SimpleNamespace(baseline=time, baseline_program=program, bound=BOUND)
+        text = doubtful_baseline(cast(Prepared, prepared))
+        assert bool(text) is told
+        assert not told or ("190.0 us" in text and "200.0 us" in text)

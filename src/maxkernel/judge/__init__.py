@@ -18,3 +18,4 @@ from maxkernel.judge.measuring import find_tpu as find_tpu
 from maxkernel.judge.measuring import measure as measure
 from maxkernel.judge.prepared import Prepared as Prepared
 from maxkernel.judge.source import read_source as read_source
+from maxkernel.judge.timing import doubtful_baseline as doubtful_baseline

@@ -49,6 +49,15 @@ def too_fast(mine: Time, bound: Roofline, program: ProgramTime | None = None) ->
     )
 
 
+def doubtful_baseline(prepared: Prepared) -> str:
+    """In words, that XLA's own time lies below what the task's bytes need; empty where not.
+
+    XLA skips nothing, so the clock or the bound is wrong there. Speedups come out too small.
+    """
+    failure = too_fast(prepared.baseline, prepared.bound, prepared.baseline_program)
+    return f"baseline: {failure.message}: the clock or the bound is wrong" if failure else ""
+
+
 def verdict_of(prepared: Prepared, evaluation: Evaluation) -> Verdict:
     """A candidate against XLA. Times of different provenance are never compared."""
     baseline, mine = prepared.baseline, evaluation.time

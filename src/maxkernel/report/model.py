@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from maxkernel.judge import Item, Judge, Prepared, checklist, describe_holes
+from maxkernel.judge import Item, Judge, Prepared, checklist, describe_holes, doubtful_baseline
 from maxkernel.modes import Finish
 from maxkernel.report.usage import ModelUse, model_use
 from maxkernel.store import RunFile
@@ -211,6 +211,8 @@ def _notes(prepared: Prepared, evaluation: Evaluation | None, doubt: str) -> tup
     if prepared.lint.holes:
         holes = describe_holes(prepared.lint)
         notes.append(f"WEAK TASK: its check can be passed without doing the work: {holes}")
+    if below := doubtful_baseline(prepared):
+        notes.append(below)
     programs = [("baseline", prepared.baseline_program)]
     if evaluation is not None:
         programs.append(("kernel", evaluation.program))
