@@ -251,5 +251,5 @@ def test_the_judge_accepts_a_model_s_layer(name, large, small):
         prepared = session.judge.prepare(task)
         (plan,) = TEAM.planner.plan(prepared.info, session.judge.target, ())
         source = TEAM.implementer.implement(prepared.info, plan, session.judge.target)
-        evaluation = session.judge.evaluate(prepared, Candidate(source))
+        evaluation = session.judge.evaluate(prepared, Candidate(source, {"heads": 2}))
         assert evaluation.accepted, evaluation.failure
