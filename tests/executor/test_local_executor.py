@@ -152,35 +152,43 @@ def test_a_worker_whose_child_holds_the_pipe_is_seen_to_die(tmp_path: Path) -> N
 
 
 WORK = """
-import sys, time
+import os, sys, time
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 sys.stdin.buffer.read(5)
-end = time.monotonic() + float(sys.argv[1])
-while time.monotonic() < end:
-    spin = time.monotonic() + 0.02
-    while time.monotonic() < spin: pass
-    time.sleep(float(sys.argv[2]))
+while time.process_time() < float(sys.argv[1]): pass
+time.sleep(float(sys.argv[2]))
 sys.stdout.buffer.write(bytes([0, 0, 0, 1]) + b"y"); sys.stdout.flush(); time.sleep(1000)
 """
+RIVAL = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass"
 
 
 def test_a_limit_counts_what_the_machine_let_a_worker_do(tmp_path: Path) -> None:
-    """One with a tenth of a processor goes on past its limit, one that spins or hangs does not."""
+    """With three rivals on its processor one goes on past its limit; one that hangs does not."""
 
     def ask(work: float, rest: float) -> bytes:
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
         command = [sys.executable, "-c", WORK, str(work), str(rest)]
         worker = WorkerProcess(command, folder, dict(os.environ))
         try:
-            return worker.ask(b"x", 1.0, 1 << 40, 100)
+            return worker.ask(b"x", 2.0, 1 << 40, 100)
         finally:
             worker.close()
 
-    assert ask(2.5, 0.2) == b"y"
-    for work, rest in ((1000, 0.0), (1000, 0.2), (1000, 1000)):
+    command = [sys.executable, "-c", RIVAL]
+    rivals = [subprocess.Popen(command, start_new_session=True) for _ in range(3)]
+    try:
         started = time.monotonic()
-        with pytest.raises(WorkerFault, match="longer than 1 s"):
-            ask(work, rest)
-        assert time.monotonic() - started < 15
+        assert ask(1.0, 0.0) == b"y"
+        assert time.monotonic() - started > 2.5, "the rivals took nothing"
+        for work, rest in ((1000, 0.0), (0.0, 1000)):
+            started = time.monotonic()
+            with pytest.raises(WorkerFault, match="longer than 2 s"):
+                ask(work, rest)
+            assert time.monotonic() - started < 10
+    finally:
+        for rival in rivals:
+            rival.kill()
+            rival.wait()
 
 
 def test_prints_and_writes_of_a_task_do_not_reach_the_pipe() -> None:

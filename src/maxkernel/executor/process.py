@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from maxkernel.executor.tree import cpu_seconds, kill_family, kill_group, private_bytes
+from maxkernel.executor.tree import kill_family, kill_group, private_bytes, scheduled
 
 TICK = 0.5
 """Seconds between two looks at a busy worker: its time and its memory."""
@@ -23,9 +23,6 @@ LOG_TAIL = 3000
 
 STARVED = 4.0
 """How many times its limit a request may take on a machine that gives its worker too little."""
-
-STILL = 2.0
-"""Seconds without any processor time after which a worker past its limit is hung, not starved."""
 
 FaultKind = Literal["died", "timeout", "memory", "frame"]
 
@@ -42,31 +39,33 @@ class WorkerFault(Exception):
 
 
 class Deadline:
-    """When a request has taken too long: in wall time, unless others kept the processor from it.
+    """When a request has taken too long: in wall time, less what others took of the processors.
 
-    What a kernel is found to be must not depend on what else the machine does. So a worker that
-    is at work, and has had less processor time than its limit, may go on to STARVED limits.
+    What a kernel is found to be must not depend on what else the machine does. Of every tick
+    counts the share that the worker's threads ran, of the time that they ran or waited for a
+    processor; all of it where they did neither. No request takes more than STARVED limits.
     """
 
     def __init__(self, pid: int, seconds: float) -> None:
         self._pid = pid
         self._seconds = seconds
-        self._start = self._worked = time.monotonic()
-        self._before: float | None = None
-        self._used = 0.0
+        self._start = self._looked = time.monotonic()
+        self._counted = 0.0
+        self._before: dict[int, tuple[int, int]] | None = None
 
     def passed(self) -> bool:
         """Whether the worker is to be ended; to be asked every TICK."""
-        now = time.monotonic()
-        wall = now - self._start
-        used = cpu_seconds(self._pid)
-        self._before = used if self._before is None else self._before
-        if used > self._used:
-            self._used, self._worked = used, now
-        if wall < self._seconds:
-            return False
-        busy = used - self._before >= self._seconds
-        return busy or now - self._worked > STILL or wall >= STARVED * self._seconds
+        now, threads = time.monotonic(), scheduled(self._pid)
+        before = threads if self._before is None else self._before
+        ran = waited = 0
+        for thread, (run, wait) in threads.items():
+            earlier = before.get(thread, (0, 0))
+            ran += max(0, run - earlier[0])
+            waited += max(0, wait - earlier[1])
+        share = ran / (ran + waited) if waited else 1.0
+        self._counted += share * (now - self._looked)
+        self._looked, self._before = now, threads
+        return max(self._counted, (now - self._start) / STARVED) >= self._seconds
 
 
 class WorkerProcess:

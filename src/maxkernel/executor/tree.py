@@ -7,7 +7,6 @@ import signal
 from pathlib import Path
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_TICK = os.sysconf("SC_CLK_TCK")
 
 
 def family(pid: int) -> list[int]:
@@ -39,16 +38,20 @@ def private_bytes(pid: int) -> int:
     return total
 
 
-def cpu_seconds(pid: int) -> float:
-    """Processor time of the family, with that of children that it has waited for."""
-    total = 0
+def scheduled(pid: int) -> dict[int, tuple[int, int]]:
+    """Of each thread of the family: nanoseconds that it ran, and that it waited for a processor.
+
+    Empty where the kernel does not say (schedstat).
+    """
+    found: dict[int, tuple[int, int]] = {}
     for member in family(pid):
         try:
-            fields = Path(f"/proc/{member}/stat").read_text().rsplit(")", 1)[1].split()
+            for thread in os.listdir(f"/proc/{member}/task"):
+                fields = Path(f"/proc/{member}/task/{thread}/schedstat").read_text().split()
+                found[int(thread)] = int(fields[0]), int(fields[1])
         except OSError:
             continue
-        total += sum(map(int, fields[11:15]))
-    return total / _TICK
+    return found
 
 
 def kill_family(pid: int) -> None:
