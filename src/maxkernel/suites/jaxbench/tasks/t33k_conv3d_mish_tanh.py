@@ -35,7 +35,7 @@ def inputs(key):
 
 
 def check_inputs(key):
-    return draw(key, count=2, depth=8, side=16)
+    return draw(key, count=2, depth=6, side=32)
 
 
 def draw(key, count, depth, side, channels=32, filters=64):
