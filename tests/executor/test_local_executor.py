@@ -15,6 +15,7 @@ import pytest
 from maxkernel.config import Settings
 from maxkernel.errors import EnvironmentFault
 from maxkernel.executor import LocalExecutor
+from maxkernel.executor.pool import KILLED_AGAIN
 from maxkernel.executor.process import WorkerFault, WorkerProcess
 from maxkernel.executor.tree import family
 from maxkernel.sandbox import NoSandbox, Sandbox, detect
@@ -121,7 +122,7 @@ def test_hanging_and_growing_workers_are_killed() -> None:
         assert isinstance(pool.submit(TraceRequest(task(), "v6e", 1 << 28)).result(), TraceReply)
 
 
-def test_a_compiler_that_dies_twice_is_a_compile_crash() -> None:
+def test_a_compiler_that_dies_every_time_is_a_compile_crash() -> None:
     with LocalExecutor(Settings(workers=1), detect(allow_none=True)) as pool:
         assert isinstance(pool.submit(PingRequest()).result(), PingReply)
         (first,) = pool.pids
@@ -129,12 +130,16 @@ def test_a_compiler_that_dies_twice_is_a_compile_crash() -> None:
         os.kill(compiler, signal.SIGSTOP)
         pending = pool.submit(CompileRequest(b"", "v6e"))
         os.kill(compiler, signal.SIGKILL)
-        while pool.pids in ([], [first]):
+        killed = {first}
+        while not pending.done():
+            for pid in set(pool.pids) - killed:
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
             time.sleep(0.001)
-        os.kill(pool.pids[0], signal.SIGKILL)
         reply = pending.result()
         assert isinstance(reply, FailureReply) and reply.failure.kind == "compile_crash", reply
         assert "signal 9" in reply.failure.message
+        assert len(killed) == 1 + KILLED_AGAIN
 
 
 def test_a_worker_whose_child_holds_the_pipe_is_seen_to_die(tmp_path: Path) -> None:
@@ -225,6 +230,7 @@ CONTROL = """
 import sys, time
 from maxkernel.config import Settings
 from maxkernel.executor import LocalExecutor
+from maxkernel.executor.pool import KILLED_AGAIN
 from maxkernel.executor.process import WorkerFault, WorkerProcess
 from maxkernel.executor.tree import family
 from maxkernel.sandbox import NoSandbox, detect

@@ -16,6 +16,9 @@ from maxkernel.executor.faults import closed_failure, fault_failure, garbled_fai
 from maxkernel.executor.process import WorkerFault, WorkerProcess
 from maxkernel.types.messages import FailureReply, Reply, Request
 
+KILLED_AGAIN = 3
+"""How often a request is asked once more whose worker somebody else killed."""
+
 STARTUP_SECONDS = 60.0
 """Added to the limit of a worker's first request: it imports jax and loads the compiler."""
 
@@ -112,8 +115,8 @@ class Pool:
         except (OSError, subprocess.SubprocessError) as error:
             return FailureReply(start_failure(request, error))
 
-    def _serve(self, slot: int, request: Request, *, again: bool = False) -> Reply:
-        """One whose worker was killed from outside is asked once more: that says nothing of it."""
+    def _serve(self, slot: int, request: Request, left: int = KILLED_AGAIN) -> Reply:
+        """One whose worker was killed from outside is asked again: that says nothing of it."""
         worker = self._worker(slot)
         if worker is None:
             return FailureReply(closed_failure(request))
@@ -127,8 +130,8 @@ class Pool:
             return self._decoder.decode(body)
         except WorkerFault as fault:
             self._discard(slot)
-            if fault.killed and not again and not self._stopped:
-                return self._serve(slot, request, again=True)
+            if fault.killed and left and not self._stopped:
+                return self._serve(slot, request, left - 1)
             closed = closed_failure(request) if self._stopped else None
             return FailureReply(closed or fault_failure(request, fault, warm))
         except msgspec.MsgspecError as error:

@@ -154,9 +154,7 @@ class WorkerProcess:
         return part
 
     def _watch(self, deadline: Deadline, seconds: float, memory_bytes: int) -> None:
-        if self._process.poll() is not None:
-            # One killed as it starts can leave a child behind, which holds the pipe open.
-            kill_group(self.pid)
+        if self._process.poll() is not None:  # a child that it left may hold the pipe open
             raise self._death()
         if deadline.passed():
             raise self._fault("timeout", f"it took longer than {seconds:g} s")
@@ -191,6 +189,8 @@ class WorkerProcess:
         """Kills the whole family. May be called from any thread, more than once."""
         if self._process.poll() is None:
             kill_family(self.pid)
+        else:
+            kill_group(self.pid)  # what it left: one killed as it starts can leave a child
 
     def close(self) -> None:
         """Ends the worker, kindly at first, and removes its folder."""
