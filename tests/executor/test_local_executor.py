@@ -168,7 +168,7 @@ RIVAL = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhi
 
 
 def test_a_limit_counts_what_the_machine_let_a_worker_do(tmp_path: Path) -> None:
-    """With three rivals on its processor one goes on past its limit; one that hangs does not."""
+    """With a rival on its processor one goes on past its limit; one that hangs does not."""
 
     def ask(work: float, rest: float) -> bytes:
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
@@ -180,20 +180,19 @@ def test_a_limit_counts_what_the_machine_let_a_worker_do(tmp_path: Path) -> None
             worker.close()
 
     command = [sys.executable, "-c", RIVAL]
-    rivals = [subprocess.Popen(command, start_new_session=True) for _ in range(3)]
+    rival = subprocess.Popen(command, start_new_session=True)
     try:
         started = time.monotonic()
-        assert ask(1.0, 0.0) == b"y"
-        assert time.monotonic() - started > 2.5, "the rivals took nothing"
+        assert ask(1.2, 0.0) == b"y"
+        assert time.monotonic() - started > 2.1, "the rival took nothing"
         for work, rest in ((1000, 0.0), (0.0, 1000)):
             started = time.monotonic()
             with pytest.raises(WorkerFault, match="longer than 2 s"):
                 ask(work, rest)
-            assert time.monotonic() - started < 10
+            assert time.monotonic() - started < 15
     finally:
-        for rival in rivals:
-            rival.kill()
-            rival.wait()
+        rival.kill()
+        rival.wait()
 
 
 def test_prints_and_writes_of_a_task_do_not_reach_the_pipe() -> None:
