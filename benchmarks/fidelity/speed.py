@@ -25,10 +25,10 @@ from pathlib import Path
 
 import msgspec
 
-import maxkernel
 from maxkernel import suites
 from maxkernel.api import open_session
 from maxkernel.api.session import Session
+from maxkernel.bench.settings import digest_of
 from maxkernel.judge.requests import compile_request
 from maxkernel.suites import Suite
 from maxkernel.types.messages import CompileReply, TraceReply, TraceRequest
@@ -72,10 +72,7 @@ class Row(msgspec.Struct, frozen=True):
 @functools.cache
 def sources() -> str:
     """Names today's worker and clock."""
-    package, digest = Path(maxkernel.__file__).parent, hashlib.sha256()
-    for path in sorted([*package.glob("schedule/*.py"), *package.glob("worker/**/*.py")]):
-        digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:10]
+    return digest_of(lambda name: name.parts[0] in ("schedule", "worker"))
 
 
 class Book:

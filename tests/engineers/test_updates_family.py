@@ -16,6 +16,8 @@ from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.canon import canonicalise
 from maxkernel.engineers.builtin.updates.match import match
 from maxkernel.judge.gate import check_gate
+from maxkernel.suites.models.tasks.w12_qwen3_next_delta_decode import reference as delta_step
+from maxkernel.suites.models.tasks.w12_qwen3_next_delta_decode import unit
 from maxkernel.targets import get_target
 from maxkernel.types import Candidate
 
@@ -23,26 +25,8 @@ V6E = get_target("v6e")
 F32, BF16 = "float32", "bfloat16"
 
 
-def unit(t):
-    t = t.astype(jnp.float32)
-    return t * jax.lax.rsqrt(jnp.sum(t * t, axis=-1, keepdims=True) + 1e-6)
-
-
-def delta_step(q, k, v, a, b, rate, bias, state):
-    """One step of a gated delta net; heads share queries and keys."""
-    repeats = v.shape[1] // q.shape[1]
-    g = jnp.exp(-jnp.exp(rate) * jax.nn.softplus(a.astype(jnp.float32) + bias))
-    beta = jax.nn.sigmoid(b.astype(jnp.float32))
-    q = jnp.repeat(unit(q), repeats, axis=1) * q.shape[-1] ** -0.5
-    k = jnp.repeat(unit(k), repeats, axis=1)
-    state = g[..., None, None] * state
-    missing = v.astype(jnp.float32) - jnp.sum(k[..., None] * state, axis=2)
-    state = state + k[..., None] * (beta[..., None] * missing)[:, :, None, :]
-    return jnp.sum(q[..., None] * state, axis=2).astype(v.dtype), state
-
-
 def delta_step_rewritten(q, k, v, a, b, rate, bias, state):
-    """The same with products, other names and another order."""
+    """`delta_step` with products, other names and another order."""
     n, heads, width, value_width = state.shape
     shared = q.shape[1]
     parts = state.reshape(n, shared, heads // shared, width, value_width)

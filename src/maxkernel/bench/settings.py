@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 from maxkernel.judge import STAGE_VERSIONS
@@ -21,9 +22,14 @@ def stages() -> dict[str, int]:
 @functools.cache
 def code_digest() -> str:
     """Names the maxkernel that makes a row: its sources but for faces and task files."""
+    return digest_of(lambda name: name.parts[0] not in _FACES)
+
+
+def digest_of(wanted: Callable[[Path], bool]) -> str:
+    """Names the sources of maxkernel that are wanted, by their paths within the package."""
     digest = hashlib.sha256()
     for path in sorted(_PACKAGE.rglob("*.py")):
         name = path.relative_to(_PACKAGE)
-        if name.parts[0] not in _FACES:
+        if wanted(name):
             digest.update(f"{name}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()[:10]

@@ -96,21 +96,25 @@ def _schedules(folder: Path) -> list[tuple[int, str, Path]]:
             if match and "schedule-analysis" not in path.name]  # fmt: skip
 
 
-def _read_first(folder: Path, *patterns: str) -> str:
-    for pattern in patterns:
-        for path in sorted(folder.glob(pattern)):
-            return path.read_text(errors="replace")
-    return ""
+def _first(folder: Path, *patterns: str) -> Path | None:
+    found = (path for pattern in patterns for path in sorted(folder.glob(pattern)))
+    return next(found, None)
+
+
+def _read_first(folder: Path, pattern: str) -> str:
+    path = _first(folder, pattern)
+    return path.read_text(errors="replace") if path else ""
 
 
 def _module(folder: Path, stamp: int) -> str | None:
     """The text of the module, if there is one. Raises ScheduleError where it ends early."""
-    for path in [*folder.glob(f"{stamp}-{TOP}-hlo.txt"), *folder.glob(f"{stamp}-{TOP}-*hlo*.txt")]:
-        text = path.read_text(errors="replace")
-        if text.startswith("HloModule") and not (_ENTRY.search(text) and text.rstrip()[-1] == "}"):
-            raise ScheduleError("truncated", f"{path.name}: the module's text ends early")
-        return text
-    return None
+    path = _first(folder, f"{stamp}-{TOP}-hlo.txt", f"{stamp}-{TOP}-*hlo*.txt")
+    if path is None:
+        return None
+    text = path.read_text(errors="replace")
+    if text.startswith("HloModule") and not (_ENTRY.search(text) and text.rstrip()[-1] == "}"):
+        raise ScheduleError("truncated", f"{path.name}: the module's text ends early")
+    return text
 
 
 def _full_name(folder: Path, stamp: int, name: str) -> str:

@@ -5,11 +5,11 @@ What such a part yields becomes an input of the rest, so that the rest can be re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from maxkernel.types import ArraySpec, Graph, Node, TaskInfo
+from maxkernel.types import ArraySpec, Graph, Node, TaskInfo, Value
 
 
 def cut(info: TaskInfo, given: Sequence[int], wanted: Sequence[int] | None = None) -> TaskInfo:
@@ -70,6 +70,24 @@ def _identity(graph: Graph, value: int) -> object:
 def producers(graph: Graph) -> dict[int, Node]:
     """The node that makes each value; inputs and constants have none."""
     return {value: node for node in graph.nodes for value in node.outputs}
+
+
+def is_zero(values: Sequence[Value], made: Mapping[int, Node], value: int) -> bool:
+    """Whether a value is zero everywhere: a literal, spread or converted."""
+    while value in made and made[value].op in ("broadcast_in_dim", "convert_element_type"):
+        value = made[value].inputs[0]
+    return values[value].literal == 0
+
+
+def before_transposes(
+    graph: Graph, made: Mapping[int, Node], value: int
+) -> tuple[int, tuple[int, ...]]:
+    """The value that a value is with its dimensions in another order, and where they lie there."""
+    order = tuple(range(len(graph.values[value].shape)))
+    while value in made and made[value].op == "transpose":
+        order = tuple(int(made[value].params["permutation"][d]) for d in order)
+        value = made[value].inputs[0]
+    return value, order
 
 
 def unwrapped_index(graph: Graph, made: dict[int, Node], value: int) -> int:

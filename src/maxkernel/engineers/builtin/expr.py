@@ -59,7 +59,7 @@ CALLS = {
     "is_finite": "jnp.isfinite",
     "square": "jnp.square",
 }
-_REDUCE = {"sum": "jnp.sum", "mean": "jnp.mean", "amax": "jnp.max", "amin": "jnp.min"}
+REDUCE = {"sum": "jnp.sum", "mean": "jnp.mean", "amax": "jnp.max", "amin": "jnp.min"}
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class Scope:
         over: tuple[Axis, ...] = t.attr("over")
         present = tuple(a for a in self.cols if a in self.program[t.args[0]].axes)
         if over and over == present:
-            text = f"{_REDUCE[t.op]}({arg.text}, axis={self.axis}, keepdims=True)"
+            text = f"{REDUCE[t.op]}({arg.text}, axis={self.axis}, keepdims=True)"
             repeats = self.program.extent(a for a in self.cols if a not in present)
             if t.op == "sum" and repeats > 1:
                 return Code(f"{text} * {number(1.0 / repeats)}", _PRODUCT)
@@ -198,7 +198,7 @@ class Scope:
         if over and over == self.cols[len(self.cols) - len(over) :] and present == self.cols:
             return self._run_reduce(t, arg, self.program.extent(over))
         if frozenset(over) == self.rows:
-            return Code(f"{_REDUCE[t.op]}({arg.text}, axis=0, keepdims=True)")
+            return Code(f"{REDUCE[t.op]}({arg.text}, axis=0, keepdims=True)")
         raise Unsupported("a reduction over dimensions that do not lie together")
 
     def _run_reduce(self, t: Term, arg: Code, size: int) -> Code:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from maxkernel.engineers.builtin.axes import Axis, Dim, Unsupported
-from maxkernel.engineers.builtin.expr import Code, Scope
+from maxkernel.engineers.builtin.expr import REDUCE, Code, Scope
 from maxkernel.engineers.builtin.module import Module, Shapes
 from maxkernel.engineers.builtin.operands import flat
 from maxkernel.engineers.builtin.split import Region
@@ -29,7 +29,7 @@ class GlueScope(Scope):
         places = [i for i, group in enumerate(self.groups) if set(group) <= set(over)]
         if sum(len(self.groups[i]) for i in places) != len(over):
             raise Unsupported("a reduction over part of a dimension")
-        name = {"sum": "jnp.sum", "mean": "jnp.mean", "amax": "jnp.max", "amin": "jnp.min"}[t.op]
+        name = REDUCE[t.op]
         axis = str(places[0]) if len(places) == 1 else str(tuple(places))
         return Code(f"{name}({arg.text}, axis={axis}, keepdims=True)")
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.batching import Batch, Writer
+from maxkernel.engineers.builtin.cuts import is_zero
 from maxkernel.types import Graph, Node, TaskInfo
 
 _GATHERED = {"add": "reduce_sum", "max": "reduce_max", "min": "reduce_min"}
@@ -84,15 +85,7 @@ def _reduced(writer: Writer, batch: Batch, start: int, op: str, part: int) -> in
     like = writer.values[start]
     along = batch.along(part)
     total = writer.node(_GATHERED[op], [along], like, like.shape, {"axes": [0]})
-    if op == "add" and _is_zero(writer, start):
+    made = {value: node for node in writer.nodes for value in node.outputs}
+    if op == "add" and is_zero(writer.values, made, start):
         return total
     return writer.node(op, [start, total], like, like.shape, {})
-
-
-def _is_zero(writer: Writer, value: int) -> bool:
-    """Whether a value is zero everywhere."""
-    if writer.values[value].literal is not None:
-        return writer.values[value].literal == 0
-    makers = [n for n in writer.nodes if value in n.outputs]
-    spread = bool(makers) and makers[0].op in ("broadcast_in_dim", "convert_element_type")
-    return spread and _is_zero(writer, makers[0].inputs[0])

@@ -14,7 +14,7 @@ from typing import Any
 
 from maxkernel.engineers.builtin import xla
 from maxkernel.engineers.builtin.axes import Dim, Unsupported
-from maxkernel.engineers.builtin.cuts import producers
+from maxkernel.engineers.builtin.cuts import before_transposes, is_zero, producers
 from maxkernel.engineers.builtin.expr import Code
 from maxkernel.engineers.builtin.layouts import ELEMENTWISE
 from maxkernel.engineers.builtin.recurrence.gates import softplus_of
@@ -163,15 +163,11 @@ class Around(xla.Writer):
         node = self.made.get(value)
         return node is not None and node.op == "reshape"
 
-    def uncut(self, value: int) -> tuple[Cut, list[int]] | None:
+    def uncut(self, value: int) -> tuple[Cut, tuple[int, ...]] | None:
         """The cut into chunks that a stacked operand is, and where its dimensions lie in what the
         cut makes, if nothing else lies between."""
-        order = list(range(len(self.graph.values[value].shape)))
-        node = self.made.get(value)
-        while node is not None and node.op == "transpose":
-            order = [int(node.params["permutation"][d]) for d in order]
-            value = node.inputs[0]
-            node = self.made.get(value)
+        source, order = before_transposes(self.graph, self.made, value)
+        node = self.made.get(source)
         cut = self._cuts.get(id(node)) if node is not None else None
         return None if cut is None else (cut, order)
 
@@ -202,17 +198,11 @@ class Around(xla.Writer):
         if low or inner or high != -size % self.chunk or any(any(p) for p in others):
             raise Unsupported("a padding beside the kernels that fills no chunks")
         name = self.value(source)
-        zero = self._is_zero(filling)
+        zero = is_zero(self.graph.values, self.made, filling)
         end = "" if zero else f", constant_values={self.code(filling).text}"
         parts = ["(0, 0)"] * (len(others) + 1)
         parts[cut.position] = f"(0, -{name}.shape[{cut.position}] % {CHUNK})"
         return Code(f"jnp.pad({name}, ({', '.join(parts)}){end})")
-
-    def _is_zero(self, value: int) -> bool:
-        node = self.made.get(value)
-        if node is not None and node.op == "convert_element_type":
-            return self._is_zero(node.inputs[0])
-        return self.graph.values[value].literal == 0
 
     def _resized(self, source: int, position: int, gone: int, new: Sequence[str]) -> str:
         """An array with some dimensions replaced by others; batches may have any size, also where

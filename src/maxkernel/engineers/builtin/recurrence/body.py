@@ -104,6 +104,6 @@ def _store(
         return
     layout = placing.default(w.shape(value))
     layout = placing.turned(layout) if turned else layout
-    code = w.whole(value, layout, True)
+    code = w.whole(value, layout)
     where = "h" if len(layout) == 2 and layout[0] is not None else "h : h + 1"
     stores.append(f"{ref}[{where}] = {code.text}")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from maxkernel.engineers.builtin.cuts import producers, without_repeats
+from maxkernel.engineers.builtin.cuts import is_zero, without_repeats
 from maxkernel.engineers.builtin.module import Module, array_names, parameters
 from maxkernel.engineers.builtin.recurrence.around import CHUNK, Around
 from maxkernel.engineers.builtin.recurrence.arrays import operand, result
@@ -15,7 +16,7 @@ from maxkernel.engineers.builtin.recurrence.calling import Call
 from maxkernel.engineers.builtin.recurrence.match import Recurrence, match
 from maxkernel.engineers.builtin.recurrence.sinking import sunk
 from maxkernel.engineers.builtin.text import Names, add_return, call, doc
-from maxkernel.types import Graph, TaskInfo, TunableSpace
+from maxkernel.types import Node, TaskInfo, TunableSpace
 
 _OWN = ("heads", "total", "count", "body", "solve", "product", "running_sum", CHUNK)
 
@@ -36,9 +37,9 @@ def recurrence_module(info: TaskInfo, tunables: TunableSpace, vmem_limit: int, s
     zero = {
         i
         for i in range(len(loop.one.inputs))
-        if loop.is_state(i) and _begins_at_zero(info.graph, loop, i)
+        if loop.is_state(i) and is_zero(info.graph.values, around.made, loop.loop.inputs[i])
     }
-    hints = [_hint(info, loop, i) for i in range(len(loop.one.inputs))]
+    hints = [_hint(info, loop, around.made, i) for i in range(len(loop.one.inputs))]
     arrays = {i: operand(loop, around, i) for i in range(len(loop.one.inputs))}
     results = [result(loop, around, i) for i in range(len(loop.one.outputs))]
     turned = {array.value for array in (*arrays.values(), *results) if array.is_turned}
@@ -59,17 +60,9 @@ def recurrence_module(info: TaskInfo, tunables: TunableSpace, vmem_limit: int, s
     return module.render()
 
 
-def _begins_at_zero(graph: Graph, loop: Recurrence, position: int) -> bool:
-    made = producers(graph)
-    value = loop.loop.inputs[position]
-    while value in made and made[value].op in ("broadcast_in_dim", "convert_element_type"):
-        value = made[value].inputs[0]
-    return graph.values[value].literal == 0
-
-
-def _hint(info: TaskInfo, loop: Recurrence, position: int) -> str:
+def _hint(info: TaskInfo, loop: Recurrence, made: Mapping[int, Node], position: int) -> str:
     """A name for an operand of the loop: that of the largest input that it is made of."""
-    graph, made = info.graph, producers(info.graph)
+    graph = info.graph
     if loop.is_state(position):
         return "state"
     seen, queue = set[int](), [loop.loop.inputs[position]]

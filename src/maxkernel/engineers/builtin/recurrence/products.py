@@ -86,7 +86,7 @@ def write_solve(w: Writer, node: Node) -> Solve:
     w.helpers |= {PRODUCT, PRODUCTS, SOLVE}
     if not w.per_head(node.outputs[0]):
         raise Unsupported("a triangular system that all heads share")
-    system, right = (w.whole(v, (0, 1), True).text for v in node.inputs)
+    system, right = (w.whole(v, (0, 1)).text for v in node.inputs)
     return Solve(system, right)
 
 
@@ -99,7 +99,7 @@ def _dot(w: Writer, node: Node) -> tuple[Code, Layout]:
     texts: list[str] = []
     for (value, over), ideal in ((first, 1), (second, 0)):
         lies = _lies(w, value) or ((over, 1 - over) if ideal == 0 else (1 - over, over))
-        texts.append(w.whole(value, lies, w.per_head(out)).text)
+        texts.append(w.whole(value, lies).text)
         texts.append(str(lies.index(over)))
     a, i, b, j = texts
     if "HIGH" in node.params["precision"].upper():
@@ -125,12 +125,12 @@ def _lies(w: Writer, value: int) -> Layout | None:
 
 
 def _reduce(w: Writer, node: Node) -> tuple[Code, Layout]:
-    (value,), (out,) = node.inputs, node.outputs
+    (value,) = node.inputs
     lies = w.native(value) or placing.default(w.shape(value))
     gone = [int(d) for d in node.params["axes"]]
     if len(gone) != 1:
         raise Unsupported("a sum over a whole matrix in a loop's body")
-    code = w.whole(value, lies, w.per_head(out))
+    code = w.whole(value, lies)
     name = f"jnp.{node.op.removeprefix('reduce_')}"
     first, second = (None if d is None or d in gone else d - (d > gone[0]) for d in lies)
     return Code(f"{name}({code.text}, axis={lies.index(gone[0])}, keepdims=True)"), (first, second)
@@ -144,5 +144,5 @@ def _slice(w: Writer, node: Node) -> tuple[Code, Layout]:
         start = 0 if d is None else node.params["starts"][d]
         whole = d is None or w.shape(out)[d] == w.shape(value)[d]
         parts.append(":" if whole or d is None else f"{start} : {start + w.shape(out)[d]}")
-    code = w.whole(value, lies, w.per_head(out))
+    code = w.whole(value, lies)
     return Code(f"{code.at(100)}[{', '.join(parts)}]"), lies

@@ -7,14 +7,14 @@ the operations make zeros of zeros.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from maxkernel.engineers.builtin.batching import Writer
 from maxkernel.engineers.builtin.costs import itemsize
-from maxkernel.engineers.builtin.cuts import producers
+from maxkernel.engineers.builtin.cuts import before_transposes, is_zero, producers
 from maxkernel.engineers.builtin.recurrence.around import cut_of
 from maxkernel.types import Graph, Node, Value
 
@@ -33,10 +33,11 @@ def _once(graph: Graph) -> Graph | None:
     if len(loops) != 1:
         return None
     (loop,) = loops
+    made = producers(graph)
     first = int(loop.params["num_consts"]) + int(loop.params["num_carry"])
     for position in range(first, len(loop.inputs)):
-        chain = _chain(graph, loop.inputs[position], int(loop.params["length"]))
-        parts = _parts(graph, chain) if chain is not None else None
+        chain = _chain(graph, made, loop.inputs[position], int(loop.params["length"]))
+        parts = _parts(graph, made, chain) if chain is not None else None
         if chain is not None and parts is not None:
             return _moved(graph, loop, position, chain, parts)
     return None
@@ -54,13 +55,9 @@ class _Chain:
     """Where the operand's dimensions lie in what the cut makes."""
 
 
-def _chain(graph: Graph, value: int, length: int) -> _Chain | None:
-    made = producers(graph)
-    order = list(range(len(graph.values[value].shape)))
-    node = made.get(value)
-    while node is not None and node.op == "transpose":
-        order = [int(node.params["permutation"][d]) for d in order]
-        node = made.get(node.inputs[0])
+def _chain(graph: Graph, made: Mapping[int, Node], value: int, length: int) -> _Chain | None:
+    source, order = before_transposes(graph, made, value)
+    node = made.get(source)
     cut = cut_of(graph, made, node, length) if node is not None and node.op == "reshape" else None
     if cut is None or order[0] != cut.position:
         return None
@@ -68,15 +65,12 @@ def _chain(graph: Graph, value: int, length: int) -> _Chain | None:
     if pad is not None and not _pads_zeros(graph, made, pad, cut.position):
         return None
     source = (pad or cut.node).inputs[0]
-    return _Chain(source, pad, cut.node, cut.position, tuple(order))
+    return _Chain(source, pad, cut.node, cut.position, order)
 
 
-def _pads_zeros(graph: Graph, made: dict[int, Node], pad: Node, position: int) -> bool:
-    filling = pad.inputs[1]
-    while filling in made and made[filling].op == "convert_element_type":
-        filling = made[filling].inputs[0]
+def _pads_zeros(graph: Graph, made: Mapping[int, Node], pad: Node, position: int) -> bool:
     others = [c for d, c in enumerate(pad.params["padding_config"]) if d != position]
-    return graph.values[filling].literal == 0 and not any(any(c) for c in others)
+    return is_zero(graph.values, made, pad.inputs[1]) and not any(any(c) for c in others)
 
 
 @dataclass(frozen=True)
@@ -87,10 +81,11 @@ class _Part:
     places: tuple[int, ...]
 
 
-def _parts(graph: Graph, chain: _Chain) -> tuple[Node, list[_Part | int]] | None:
+def _parts(
+    graph: Graph, made: Mapping[int, Node], chain: _Chain
+) -> tuple[Node, list[_Part | int]] | None:
     """The operation that makes a chain's source, and its operands (arrays as parts, numbers as
     they are), if it is worth moving."""
-    made = producers(graph)
     node = made.get(chain.source)
     if node is None or node.op not in ("convert_element_type", "mul"):
         return None

@@ -24,7 +24,7 @@ RUNNING_SUM = '''def running_sum(x):
         x, ones, precision=jax.lax.Precision.HIGHEST, preferred_element_type=jnp.float32
     )
 '''
-_LONG = 44
+LONG = 44
 """Longest expression that is written inside another one."""
 _OPS = ELEMENTWISE | PASS_THROUGH | {"cumsum", "slice", "place", "reduce_sum", "reduce_max"}
 
@@ -43,18 +43,16 @@ def write(w: Writer, node: Node) -> None:
     same = same_as(w, node)
     codes = [_operand(w, v) for v in ((same,) if same is not None else node.inputs)]
     code = codes[0] if same is not None else _operation(w, node, codes)
-    if (w.uses[out] > 1 or len(code.text) > _LONG) and not code.text.isidentifier():
-        w.rows[out] = code
+    w.rows[out] = code
+    if w.uses[out] > 1 or len(code.text) > LONG:
         w.row_name(out, code)
-    else:
-        w.rows[out] = code
 
 
 def _operand(w: Writer, value: int) -> Code:
     if value in w.rows:
         return w.rows[value]
     literal = literal_of(w, value)
-    return literal or w.read(value, placing.default(w.shape(value)), False)
+    return literal or w.read(value, placing.default(w.shape(value)))
 
 
 def _operation(w: Writer, node: Node, codes: list[Code]) -> Code:

@@ -26,8 +26,6 @@ from maxkernel.engineers.builtin.text import Names
 from maxkernel.types import Node
 
 Stage = Literal["vectors", "shared", "head"]
-_INLINE = 44
-"""Longest expression that is written inside another one."""
 _NAMES = {
     "dot_general": "product",
     "cumsum": "running",
@@ -166,8 +164,8 @@ class Writer:
         some = [f for f in found if f is not None]
         return (whole or some or [None])[0]
 
-    def read(self, value: int, layout: Layout, per_head: bool) -> Code:
-        """An expression for a value that lies so, for the code of a head or of all heads."""
+    def read(self, value: int, layout: Layout) -> Code:
+        """An expression for a value that lies so."""
         literal = literal_of(self, value)
         if literal is not None:
             return literal
@@ -179,15 +177,13 @@ class Writer:
         node = self.made[value]
         same = same_as(self, node)
         if same is not None:
-            return self.read(same, layout, per_head)
+            return self.read(same, layout)
         if node.op == "place":
-            return self.read(
-                node.inputs[0], placing.below(layout, node.params["origins"]), per_head
-            )
+            return self.read(node.inputs[0], placing.below(layout, node.params["origins"]))
         if node.op == "iota":
             return self._iota(node, value, wanted)
         code = self._elements(node, layout)
-        long = len(code.text) > _INLINE and "\n" not in code.text
+        long = len(code.text) > vectors.LONG and "\n" not in code.text
         return Code(self._assign(value, code, wanted)) if long else code
 
     def _known(self, value: int, wanted: Layout) -> Code:
@@ -240,14 +236,11 @@ class Writer:
         return Code(self.indices[text])
 
     def _elements(self, node: Node, layout: Layout) -> Code:
-        """An elementwise operation; operands get names of their own until it fits on a line."""
-        per_head = self.per_head(node.outputs[0])
-        codes = [self.read(v, layout, per_head) for v in node.inputs]
-        return operation(self, node, codes)
+        return operation(self, node, [self.read(v, layout) for v in node.inputs])
 
-    def whole(self, value: int, layout: Layout, per_head: bool) -> Code:
+    def whole(self, value: int, layout: Layout) -> Code:
         """A value in its full size, where it may repeat along a dimension."""
-        code = self.read(value, layout, per_head)
+        code = self.read(value, layout)
         if not self._is_thin(value):
             return code
         return Code(

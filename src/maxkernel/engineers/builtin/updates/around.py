@@ -82,8 +82,7 @@ class Around:
         cast = ".astype(jnp.int32)" if update.program[term].kind == "bool" else ""
         if update.program[term].op == "input":
             use = update.program.input(term)
-            inner = (update.rows if rows else ()) + (update.cols if cols else ())
-            if flat(use.dims) == update.places[term] + inner:
+            if flat(use.dims) == update.places[term] + update.inner(term):
                 plain = as_computed(update.program, term, shapes.arrays[use.index])
                 return f"{plain.at(100)}.reshape(-1, {size}){cast}"
         (code,) = self.scope.write([term])

@@ -7,7 +7,7 @@ from typing import Any
 
 from maxkernel.engineers.builtin.axes import Axis, Dim, Unsupported
 from maxkernel.engineers.builtin.chunks import loaded
-from maxkernel.engineers.builtin.expr import Code, Scope
+from maxkernel.engineers.builtin.expr import REDUCE, Code, Scope
 from maxkernel.engineers.builtin.hints import hint
 from maxkernel.engineers.builtin.module import Module
 from maxkernel.engineers.builtin.terms import REDUCTIONS, Term
@@ -16,7 +16,6 @@ from maxkernel.engineers.builtin.updates.match import Update
 
 TAKEN = tuple("body chunk units carry c together".split())
 """Names that the body uses itself."""
-_SUMS = {"sum": "jnp.sum", "mean": "jnp.mean", "amax": "jnp.max", "amin": "jnp.min"}
 
 
 @dataclass(frozen=True)
@@ -173,7 +172,7 @@ class BodyScope(Scope):
 
     def _reduce(self, t: Term, arg: Code) -> Code:
         """Along rows, columns or both; what was read of matrices are vectors or single values."""
-        update, name = self.update, _SUMS[t.op]
+        update, name = self.update, REDUCE[t.op]
         (inside,) = t.args
         if not update.full(inside):
             return Code(f"{name}({arg.text}, axis=1, keepdims=True)")

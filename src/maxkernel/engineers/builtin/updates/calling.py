@@ -36,12 +36,10 @@ class Frame:
 
 def direct(update: Update, output: Output) -> bool:
     """Whether an output is a result of the kernel as it stands."""
-    return output.term in update.results and flat(output.dims) == _lies(update, output.term)
-
-
-def _lies(update: Update, term: int) -> Dim:
-    rows, cols = update.spans(term)
-    return update.places[term] + (update.rows if rows else ()) + (update.cols if cols else ())
+    term = output.term
+    if term not in update.results:
+        return False
+    return flat(output.dims) == update.places[term] + update.inner(term)
 
 
 class _Writer:

@@ -53,6 +53,11 @@ class Update:
         """Whether a term's value is a matrix per unit."""
         return all(self.spans(term))
 
+    def inner(self, term: int) -> Dim:
+        """The axes of rows and columns of an array that a term's value differs along."""
+        rows, cols = self.spans(term)
+        return (self.rows if rows else ()) + (self.cols if cols else ())
+
     def leading(self, term: int) -> Dim:
         """The axes of units that a term depends on, in order."""
         return tuple(a for a in self.units if a in self.program[term].axes)
@@ -143,8 +148,7 @@ def _around(update: Update, live: list[int]) -> frozenset[int]:
 def _taken(update: Update, term: int) -> bool:
     """Whether the kernel takes an input as it lies: vectors and matrices in order."""
     use = update.program.input(term)
-    rows, cols = update.spans(term)
-    inner = (update.rows if rows else ()) + (update.cols if cols else ())
+    inner = update.inner(term)
     in_order = flat(use.dims) == update.leading(term) + inner
     shares = update.lies(term) == update.leading(term)
     return bool(inner) and in_order and shares and use.dtype != "bool"
