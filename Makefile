@@ -25,7 +25,7 @@ bench: $(STAMP)
 
 # Simulated against published times; benchmarks/fidelity/README.md says how CACHE is filled.
 fidelity: $(STAMP)
-	$(BIN)/python benchmarks/fidelity/table.py $(or $(CACHE),$(error set CACHE to the folder that benchmarks/fidelity/compile_rows.py filled))
+	$(BIN)/python -m benchmarks.fidelity.table $(or $(CACHE),$(error set CACHE to the folder that benchmarks/fidelity/compile_rows.py filled))
 
 # uv when present, pip otherwise; constraints.txt pins every version, the compiler's included.
 $(STAMP): pyproject.toml constraints.txt

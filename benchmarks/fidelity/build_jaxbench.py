@@ -5,10 +5,10 @@ from __future__ import annotations
 import types
 from pathlib import Path
 
-import handwritten
 import jax
 import numpy as np
-from rows import Row
+from benchmarks.fidelity import handwritten
+from benchmarks.fidelity.rows import Row
 
 TASKS = Path(__file__).parents[2] / "src" / "maxkernel" / "suites" / "jaxbench" / "tasks"
 

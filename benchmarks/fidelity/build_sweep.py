@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+from benchmarks.fidelity.rows import Row
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
-from rows import Row
 
 
 def build(row: Row):

@@ -11,8 +11,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import tokamax
+from benchmarks.fidelity.rows import Row
 from pydantic import TypeAdapter
-from rows import Row
 from tokamax._src.ops.attention import pallas_mosaic_tpu as attention
 from tokamax._src.ops.linear_softmax_cross_entropy_loss import pallas_mosaic_tpu as loss
 from tokamax._src.ops.ragged_dot import base as ragged_base

@@ -1,12 +1,13 @@
 # ruff: noqa: E402 (libtpu reads its flags from the environment when jax is imported)
 """Compiles the programs of one suite and keeps their dumps:
 
-    python compile_rows.py SUITE CACHE [PATTERN] [--target T ...] [--half fit|test] [--at-most S]
-        [--retry]
+    python -m benchmarks.fidelity.compile_rows SUITE CACHE [PATTERN] [--target T ...]
+        [--half fit|test] [--at-most S] [--retry]
 
-in an environment that has the suite's jax (README.md). Rows that the cache holds are skipped, so an
-interrupted run goes on where it stopped; rows with short published compile times come first. A row
-that cannot be made leaves the reason in KEY.failed; `--retry` tries those again that were stopped.
+from the repository's root, in an environment that has the suite's jax (README.md). Rows that the
+cache holds are skipped, so an interrupted run goes on where it stopped; rows with short published
+compile times come first. A row that cannot be made leaves the reason in KEY.failed; `--retry` tries
+those again that were stopped.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ import importlib
 
 import jax
 import numpy as np
-import scalars
+from benchmarks.fidelity import scalars
+from benchmarks.fidelity.rows import SUITES, Row
 from jax._src.mesh import AbstractDevice, AbstractMesh
 from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding, use_abstract_mesh
-from rows import SUITES, Row
 
 TOPOLOGIES = {"v5e": "v5e:2x2", "v5p": "v5p:2x2x1", "v6e": "v6e:2x2", "v7x": "tpu7x:2x2x1"}
 
@@ -129,7 +130,7 @@ def wanted(row: Row, label: str) -> bool:
 
 
 def main() -> None:
-    build = importlib.import_module(f"build_{OPTIONS.suite}").build
+    build = importlib.import_module(f"benchmarks.fidelity.build_{OPTIONS.suite}").build
     for row in sorted(SUITES[OPTIONS.suite](), key=lambda row: row.compile_seconds):
         label = f"{row.target} {row.name} {row.problem} {row.fields}"
         if not wanted(row, label):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 
-from rows import DATA, Row
+from benchmarks.fidelity.rows import DATA, Row
 
 
 def operations(row: Row) -> float:

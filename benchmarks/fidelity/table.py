@@ -1,6 +1,6 @@
 """Prints how the clock compares with the published times whose programs the cache holds:
 
-    python table.py CACHE [--rows] [--suite SUITE]
+    python -m benchmarks.fidelity.table CACHE [--rows] [--suite SUITE]
 
 Beside it, on the same rows, the roofline (operations at peak, arguments and results at peak
 bandwidth) and, for programs without Pallas kernels, the compiler's own estimate.
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.fidelity.archives import unpack
-from flops import operations
-from rows import SUITES, Row
+from benchmarks.fidelity.flops import operations
+from benchmarks.fidelity.rows import SUITES, Row
 
 from maxkernel.schedule import (
     KernelOperands,
@@ -147,7 +147,10 @@ def report(results: list[Result]) -> None:
 def main() -> None:
     arguments = sys.argv[1:]
     suites = [arguments[arguments.index("--suite") + 1]] if "--suite" in arguments else SUITES
-    results = load(Path(arguments[0]), suites)
+    cache = Path(arguments[0])
+    results = load(cache, suites)
+    if not results:
+        sys.exit(f"{cache}: no row that can be simulated; compile_rows.py fills the folder")
     if "--rows" in arguments:
         for r in sorted(results, key=lambda r: (r.row.suite, r.row.target, r.row.name)):
             notes = "; ".join(r.program.assumptions)[:80]
