@@ -101,6 +101,8 @@ class _Lowering:
             return self._dot(instance, args)
         if node.op == "conv_general_dilated":
             return self._convolution(instance, args)
+        if node.op == "concatenate":
+            return self._join(instance, args)
         if node.op == "gather":
             return self._pick(instance, args)
         if node.op == "iota":
@@ -195,6 +197,17 @@ class _Lowering:
                 self.check[made[0]] = self.check[read[0]]
         axes = frozenset[Axis](a for d in out for a in d)
         return self.build.term(Term("dot", args, axes, kind_of_dtype(dot.dtype), (("dot", dot),)))
+
+    def _join(self, instance: Instance, args: tuple[int, ...]) -> int:
+        assert instance.node is not None
+        along = int(instance.node.params["dimension"])
+        over = self.dim(instance.dims[along])
+        parts = tuple(self.dim(self.layouts.instances[a].dims[along]) for a in instance.args)
+        axes = frozenset(over).union(
+            *(self.program[a].axes - set(p) for a, p in zip(args, parts, strict=True))
+        )
+        kind = self.program[args[0]].kind
+        return self.build.term(Term("join", args, axes, kind, (("over", over), ("parts", parts))))
 
     def _convolution(self, instance: Instance, args: tuple[int, ...]) -> int:
         node = instance.node

@@ -117,7 +117,7 @@ class _Lowering:
     def _dims(self, node: Node, value: int, args: tuple[int, ...]) -> Dims:
         of = [self.result.instances[a].dims for a in args]
         if node.op in ELEMENTWISE:
-            return self._elementwise(of)
+            return self.together(of)
         if node.op in PASS_THROUGH:
             return of[node.outputs.index(value)]
         rule = _RULES.get(node.op)
@@ -161,7 +161,7 @@ class _Lowering:
 
         return copy(index)
 
-    def _elementwise(self, of: list[Dims]) -> Dims:
+    def together(self, of: list[Dims]) -> Dims:
         """Equal shapes, scalars, and dimensions of size 1 against any size."""
         full = list(max(of, key=len))
         for other in of:
@@ -198,6 +198,14 @@ def _reduce(self: _Lowering, node: Node, of: list[Dims]) -> Dims:
 
 def _running(self: _Lowering, node: Node, of: list[Dims]) -> Dims:
     return of[0]
+
+
+def _joined(self: _Lowering, node: Node, of: list[Dims]) -> Dims:
+    """Parts one after another along a dimension of its own; the other dimensions are the same."""
+    along = int(node.params["dimension"])
+    others = self.together([(*dims[:along], (), *dims[along + 1 :]) for dims in of])
+    size = self.shape(node.outputs[0])[along]
+    return (*others[:along], self.result.table.fresh(size), *others[along + 1 :])
 
 
 def _iota(self: _Lowering, node: Node, of: list[Dims]) -> Dims:
@@ -256,6 +264,7 @@ _RULES: dict[str, Callable[[_Lowering, Node, list[Dims]], Dims]] = {
     "reduce_max": _reduce,
     "reduce_min": _reduce,
     "cumsum": _running,
+    "concatenate": _joined,
     "iota": _iota,
     "dot_general": _dot,
     "conv_general_dilated": _dot,

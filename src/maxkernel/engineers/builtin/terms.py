@@ -26,7 +26,8 @@ class Term:
 
     `attrs` by `op`: `input` index, dims; `literal` value; `iota`, `size` and reductions
     over (axes, outermost first), running reductions reverse as well; `dot` see `Dot`; `convert`
-    dtype. A `size` is the number of elements along axes: a number of the program that follows the
+    dtype; `join` over (the axes along which its arguments follow one another) and parts (theirs). A
+    `size` is the number of elements along axes: a number of the program that follows the
     inputs' shapes.
     """
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from maxkernel.engineers.builtin import chunks
 from maxkernel.engineers.builtin.attention.match import Attention
 from maxkernel.engineers.builtin.attention.sides import Side
+from maxkernel.engineers.builtin.attention.walk import LOG2_E, band, start, sweep
 from maxkernel.engineers.builtin.axes import Dim, Unsupported
 from maxkernel.engineers.builtin.build import Builder
 from maxkernel.engineers.builtin.expr import Code, Scope
 from maxkernel.engineers.builtin.module import Module
 from maxkernel.engineers.builtin.text import Names, call, doc, number
 
-LOG2_E = 1.4426950408889634
 UPDATE = '''def update(top, acc, s, values):
     """One step of a running softmax: the maximum so far, and weighted values with their sum."""
     new_top = jnp.maximum(top, jnp.max(s, axis=1, keepdims=True))
@@ -48,7 +48,8 @@ def body(plan: Plan, module: Module) -> str:
     """Source of the body; helpers and constants it needs go to `module`."""
     a = plan.attention
     extras = [f"{plan.names[e.term]}_ref" for e in a.read]
-    refs = ["q_ref", "k_ref", "v_ref", *extras, "out_ref", "wide_ref"]
+    refs = ["q_ref", *key_refs(a), "v_ref", *extras, "out_ref", "wide_ref"]
+    refs += ["k_ref"] if a.k.parts else []
     options = ["key_count", "key_block"]
     if a.mask.causal:
         options = ["strips", *(["window"] if a.mask.window else [])]
@@ -69,10 +70,15 @@ def body(plan: Plan, module: Module) -> str:
         "",
         *_score(plan, module),
         "",
-        *_start(plan),
-        *(_band(a) if plan.band else _sweep(a)),
+        *start(a, plan.band, plan.names[a.sink.term] if a.sink else ""),
+        *(band() if plan.band else sweep(a)),
     ]
     return "\n".join(lines)
+
+
+def key_refs(a: Attention) -> list[str]:
+    """Names of the blocks that hold a head's keys, or the parts that they are joined of."""
+    return [f"k_{i + 1}_ref" for i in range(len(a.k.parts))] or ["k_ref"]
 
 
 def _head(a: Attention) -> list[str]:
@@ -82,12 +88,18 @@ def _head(a: Attention) -> list[str]:
 
 
 def _widen(a: Attention) -> list[str]:
-    """Columns of ones beside the values; once per head, where its blocks follow one another."""
+    """Columns of ones beside the values, and keys put together of their parts; once per head, where
+    its blocks follow one another."""
     why = "Columns of ones: the second product also adds up the weights."
+    lines: list[str] = list(_WIDEN)
+    if a.k.parts:
+        why = "Keys of one piece; columns of ones, so that the second product adds up the weights."
+        parts = ", ".join(f"{ref}[0]" for ref in key_refs(a))
+        lines.append(f"k_ref[...] = jnp.concatenate([{parts}], axis=1)")
     if a.shared is not None:
-        return [f"    # {why}", *(f"    {line}" for line in _WIDEN)]
+        return [f"    # {why}", *(f"    {line}" for line in lines)]
     head = ["    @pl.when(i == 0)", "    def widen():", doc(why, 8)]
-    return [*head, *(f"        {line}" for line in _WIDEN)]
+    return [*head, *(f"        {line}" for line in lines)]
 
 
 def _scalar(extra: Side) -> bool:
@@ -128,6 +140,7 @@ def _score(plan: Plan, module: Module) -> list[str]:
     numbers = ["(((1,), (1,)), ((), ()))", "preferred_element_type=jnp.float32"]
     if a.precision == "highest" and a.q.use.dtype == "float32":
         numbers.append("precision=jax.lax.Precision.HIGHEST")
+    keys = "k_ref[keys]" if a.k.parts else "k_ref[0, keys]"
     names = Names([*TAKEN, *(f"{n}_ref" for n in plan.names.values())])
     scope = _scope(plan, names, module)
     scope.known[a.product] = Code("s")
@@ -149,7 +162,12 @@ def _score(plan: Plan, module: Module) -> list[str]:
         "def score(rows, start, size, masked=False):",
         doc("Scores of a slice of queries and `size` keys from `start`, as powers of two.", 4),
         f"    keys = pl.ds(pl.multiple_of(start, {'strip' if bounded else 'key_block'}), size)",
-        call("jax.lax.dot_general", ["q[rows]", "k_ref[0, keys]", *numbers], 4, "s = "),
+        call(
+            "jax.lax.dot_general",
+            ["q[rows]", keys, *numbers],
+            4,
+            "s = ",
+        ),
     ]
     if "row" in names_in(used):
         iota = "jax.lax.broadcasted_iota(jnp.int32, s.shape, 0)"
@@ -215,86 +233,3 @@ def _scope(plan: Plan, names: Names, module: Module) -> Scope:
         constants=module.constants,
         narrow=a.q.use.dtype != "float32",
     )
-
-
-def _start(plan: Plan) -> list[str]:
-    """The running softmax before any key; a sink is a key without a value."""
-    a = plan.attention
-    tall = "strip" if plan.band else "block"
-    if a.sink is None:
-        return [
-            f"    top = jnp.full(({tall}, 1), LOWEST, jnp.float32)",
-            f"    acc = jnp.zeros(({tall}, wide_ref.shape[1]), jnp.float32)",
-        ]
-    ref = f"{plan.names[a.sink.term]}_ref"
-    top = f"jnp.full(({tall}, 1), {ref}[h % {ref}.shape[0]] * {number(LOG2_E)})"
-    if a.sink.rows:
-        if plan.band:
-            raise Unsupported("sinks per query, and strips with their whole windows")
-        top = f"{ref}[0].astype(jnp.float32) * {number(LOG2_E)}"
-    return [
-        f"    top = {top}",
-        f"    lane = jax.lax.broadcasted_iota(jnp.int32, ({tall}, wide_ref.shape[1]), 1)",
-        "    acc = jnp.where(lane < width, 0.0, 1.0)",
-    ]
-
-
-_STORE = (
-    "        out = o[:, :width] / o[:, width : width + 1]",
-    "        out_ref[0, rows] = out.astype(out_ref.dtype)",
-)
-
-
-def _sweep(a: Attention) -> list[str]:
-    """Blocks of keys from the first visible one to the diagonal, and the diagonal in strips."""
-    wide = "block" if a.mask.causal else "key_block"
-    step = [
-        "",
-        "    def step(j, carry, masked=False):",
-        f"        return update(*carry, *score(slice(0, block), j * {wide}, {wide}, masked))",
-        "",
-    ]
-    if not a.mask.causal:
-        return [
-            *step,
-            "    whole, ragged = divmod(key_count, key_block)",
-            "    top, acc = jax.lax.fori_loop(0, whole, step, (top, acc))",
-            "    if ragged:",
-            "        top, acc = step(whole, (top, acc), masked=True)",
-            "    out = acc[:, :width] / acc[:, width : width + 1]",
-            "    out_ref[0] = out.astype(out_ref.dtype)",
-        ]
-    begin = "0"
-    edge: list[str] = []
-    if a.mask.window is not None:
-        begin = "near"
-        edge = [
-            "    far = jnp.maximum(i - pl.cdiv(window - 1, block), 0)",
-            "    near = jnp.maximum(i - max(window - block, 0) // block, 0)",
-            "    edge = functools.partial(step, masked=True)",
-            "    top, acc = jax.lax.fori_loop(far, near, edge, (top, acc))",
-        ]
-    return [
-        *step,
-        *edge,
-        f"    top, acc = jax.lax.fori_loop({begin}, i, step, (top, acc))",
-        "",
-        "    for r in range(0, block, strip):",
-        "        rows = slice(r, r + strip)",
-        "        s, values = score(rows, first, r + strip, masked=True)",
-        "        _, o = update(top[rows], acc[rows], s, values)",
-        *_STORE,
-    ]
-
-
-def _band(a: Attention) -> list[str]:
-    """Strips of queries, each with its whole window of keys."""
-    return [
-        "    back = pl.cdiv(window - 1, strip) * strip",
-        "    size = min(back + strip, k_ref.shape[1])",
-        "    for r in range(0, block, strip):",
-        "        rows = slice(r, r + strip)",
-        "        start = jnp.maximum(first + r + strip - size, 0)",
-        "        _, o = update(top, acc, *score(rows, start, size, masked=True))",
-        *_STORE,
-    ]

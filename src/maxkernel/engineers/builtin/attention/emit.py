@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maxkernel.engineers.builtin.attention.body import TAKEN, Plan, body
+from maxkernel.engineers.builtin.attention.body import TAKEN, Plan, body, key_refs
 from maxkernel.engineers.builtin.attention.match import Attention
 from maxkernel.engineers.builtin.attention.prepare import prepare
 from maxkernel.engineers.builtin.attention.sides import Side
@@ -45,7 +45,8 @@ def attention_module(
     text = body(plan, module)
     limit = f"{vmem_limit >> 20} * 2**20"
     module.constants["VMEM_LIMIT_BYTES"] = (limit, "keys and values of a head stay in VMEM")
-    module.constants["ROWS"] = ("16", "of a tile: strips are whole tiles")
+    tall = "strips" if a.mask.causal else "blocks"
+    module.constants["ROWS"] = ("16", f"of a tile: {tall} are whole tiles")
     if not a.mask.causal:
         module.constants["KEYS"] = ("1024", "of a block at most: its scores stay a few MiB")
         module.constants["LANES"] = ("128", "of a vector: blocks of keys lie along them")
@@ -68,7 +69,9 @@ def _kernel(
     shapes = Shapes(a.program, tuple(everything), arrays)
     defaults = [f"{name}={choices[0]}" for name, choices in tunables.items()]
     changed, named = prepare(a.program, _sides(a), arrays, module, a.read)
-    q, k, v = (heads_first(s, n, shapes) for s, n in zip((a.q, a.k, a.v), named, strict=True))
+    read = zip(_sides(a), named, strict=True)
+    q, *k, v = (heads_first(side, name, shapes) for (side, _), name in read)
+    key_names = [ref.replace("k_", "keys_").removesuffix("_ref") for ref in key_refs(a)]
     wide = "block" if a.mask.causal else "key_block"
     lines = [
         call("kernel", [*arguments, "*", *defaults], 0, "def ", ":"),
@@ -76,24 +79,22 @@ def _kernel(
         *changed,
         f"    q_heads = {q}",
         "    length = q_heads.shape[-2]",
-        "    unit = ROWS * strips",
+        f"    unit = {'ROWS * strips' if a.mask.causal else 'ROWS'}",
         "    block = min(block, pl.cdiv(length, unit) * unit)",
         "    queries = flatten(q_heads, block)",
         *_key_blocks(a, arrays),
-        call("flatten", [k, wide], 4, "keys = "),
+        *(call("flatten", [x, wide], 4, f"{n} = ") for x, n in zip(k, key_names, strict=True)),
         call("flatten", [v, wide], 4, "values = "),
         "    heads, rows, width = queries.shape",
         "    value_width = values.shape[2]",
         "    lanes = pl.cdiv(value_width + 1, 128) * 128",
     ]
-    if any(_grouped(a, side) for side in (a.k, a.v)):
+    if any(_grouped(a, side) for side in (a.k, a.v)) and not a.k.parts:
         lines.append("    group = heads // keys.shape[0]")
-    passed = ["queries", "keys", "values"]
-    blocks = [
-        ("(1, block, width)", _head(a, a.q, ""), "i"),
-        ("(1, *keys.shape[1:])", _head(a, a.k, "keys"), "0"),
-        ("(1, *values.shape[1:])", _head(a, a.v, "values"), "0"),
-    ]
+    passed = ["queries", *key_names, "values"]
+    blocks = [("(1, block, width)", _head(a, a.q, ""), "i")]
+    for side, name in zip((*(a.k.parts or [a.k]), a.v), passed[1:], strict=True):
+        blocks.append((f"(1, *{name}.shape[1:])", _head(a, side, name), "0"))
     for extra in a.read:
         name = plan.names[extra.term]
         prepared, shape = _extra(extra, name, arrays[extra.use.index], shapes, module)
@@ -112,13 +113,16 @@ def _kernel(
         grid, kinds = "(shared, rows // block, heads // shared)", ["parallel", *kinds]
     out = _spec(a, ("(1, block, value_width)", _head(a, a.q, ""), "i"), 8, "out_specs=")
     dtype = f"jnp.{a.output.dtype}"
+    scratch = ["pltpu.VMEM((values.shape[1], lanes), values.dtype)"]
+    if a.k.parts:
+        scratch.append(f"pltpu.VMEM((values.shape[1], width), {key_names[0]}.dtype)")
     parts = [
         f"functools.partial({', '.join(bound)})",
         f"grid={grid}",
         sequence([_spec(a, block, 12) for block in blocks], 8, "in_specs="),
         out,
         f"out_shape=jax.ShapeDtypeStruct((heads, rows, value_width), {dtype})",
-        "scratch_shapes=[pltpu.VMEM((values.shape[1], lanes), values.dtype)]",
+        sequence(scratch, 8, "scratch_shapes="),
         compiler_params(kinds),
     ]
     lines.append(call("pl.pallas_call", parts, 4, "out = ") + f"({', '.join(passed)})")
@@ -127,7 +131,8 @@ def _kernel(
 
 
 def _sides(a: Attention) -> list[tuple[Side, str]]:
-    return [(a.q, "queries"), (a.k, "keys"), (a.v, "values")]
+    keys = [(part, "keys") for part in a.k.parts] or [(a.k, "keys")]
+    return [(a.q, "queries"), *keys, (a.v, "values")]
 
 
 def _spec(a: Attention, block: tuple[str, str, str], indent: int, prefix: str = "") -> str:
@@ -152,7 +157,8 @@ def _head(a: Attention, side: Side, name: str) -> str:
         return f"({head}) % {name}.shape[0]" if level else f"{head} % {name}.shape[0]"
     if not _grouped(a, side):
         return head
-    group = "group" if name in ("keys", "values") else f"(heads // {name}.shape[0])"
+    one_group = name in ("keys", "values") and not a.k.parts
+    group = "group" if one_group else f"(heads // {name}.shape[0])"
     return f"({head}) // {group}" if level else f"{head} // {group}"
 
 

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxkernel.engineers.builtin.attention.masks import Mask, read_mask
-from maxkernel.engineers.builtin.attention.sides import Side, pair_up, present, share, side
+from maxkernel.engineers.builtin.attention.sides import (
+    Side,
+    joined_side,
+    pair_up,
+    present,
+    share,
+    side,
+)
 from maxkernel.engineers.builtin.attention.softmax import divided, read_softmax, unmask
 from maxkernel.engineers.builtin.axes import Axis, Dim, Unsupported
 from maxkernel.engineers.builtin.operands import flat
@@ -160,7 +167,7 @@ def read_products(
     q_spread = pair_up(program, heads, [*((r, q) for r, q, _ in batch), *others])
     k_spread = pair_up(program, heads, [(r, k) for r, _, k in batch])
     q = _side(program, queries, q_spread, positions[1], flat([a for a, _ in contract]))
-    k = _side(program, keys, k_spread, flat([d for _, d in k_free]), flat([b for _, b in contract]))
+    k = _keys(program, keys, k_spread, flat([d for _, d in k_free]), flat([b for _, b in contract]))
     rows = positions[0]
     v, result = _values(program, second, weights, values, heads, rows, cols)
     return Pair(q, k, v, heads, rows, cols, result, factor * factor_2, dot.precision)
@@ -184,6 +191,15 @@ def _side(
     program: Program, term: int, spread: list[tuple[Axis, int, bool]], rows: Dim, cols: Dim
 ) -> Side:
     return side(program, term, present(spread, program[term].axes), rows, cols, "outer")
+
+
+def _keys(
+    program: Program, term: int, spread: list[tuple[Axis, int, bool]], rows: Dim, cols: Dim
+) -> Side:
+    """Keys may be joined of columns that each head has and columns that heads share."""
+    if program[term].op != "join":
+        return _side(program, term, spread, rows, cols)
+    return joined_side(program, term, spread, rows, cols, "outer")
 
 
 def _peel(program: Program, term: int) -> tuple[int, float]:

@@ -48,7 +48,8 @@ def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> s
 
 
 def tunables(a: Attention, band: bool, target: Target) -> TunableSpace:
-    """Heights of a block of queries (and width of a block of keys), and of its strips.
+    """Heights of a block of queries (and width of a block of keys), and of the strips in which a
+    block on the diagonal is worked on.
 
     A block's scores are float32 and live about three times over.
     """
@@ -59,13 +60,16 @@ def tunables(a: Attention, band: bool, target: Target) -> TunableSpace:
     blocks = [b for b in (1024, 2048, 512, 256, 128) if 12 * b * b + b * extra <= free]
     if not blocks:
         raise Unsupported("no block of scores fits in VMEM")
-    return {"block": tuple(blocks[:3]), "strips": (2, 4, 8)}
+    strips: TunableSpace = {"strips": (2, 4, 8)} if a.mask.causal else {}
+    return {"block": tuple(blocks[:3]), **strips}
 
 
 def _resident_bytes(a: Attention) -> int:
     _, _, keys, width, value_width = a.sizes
     lanes = -(-(value_width + 1) // 128) * 128
     stored = max(width, 128) * 2 + max(value_width, 128) * 2 + lanes
+    if a.k.parts:
+        stored += sum(max(a.program.extent(p.cols), 128) * 2 for p in a.k.parts) - max(width, 128)
     return keys * stored * itemsize(a.v.use.dtype)
 
 

@@ -21,7 +21,8 @@ class Side:
 
     `rows` and `cols` are the axes of a slice, () where it has none. `term` is what the attention
     reads: the input `use`, or something computed from it row by row and from `vectors`, inputs
-    along the columns.
+    along the columns. A side may be joined of `parts`, one after another along its columns, some
+    with fewer heads; `use` is then the first part with all of them.
     """
 
     term: int
@@ -31,6 +32,7 @@ class Side:
     cols: Dim
     share: Share
     vectors: tuple[InputUse, ...] = ()
+    parts: tuple[Side, ...] = ()
 
     @property
     def axes(self) -> Dim:
@@ -55,6 +57,30 @@ def side(
     return Side(term, use, heads, rows, cols, share(spread, default), vectors)
 
 
+def joined_side(
+    program: Program,
+    term: int,
+    spread: Sequence[tuple[Axis, int, bool]],
+    rows: Dim,
+    cols: Dim,
+    default: Share,
+) -> Side:
+    """The same for a `join` of inputs along the columns, one of which several heads read."""
+    if program[term].attr("over") != cols:
+        raise Unsupported("an operand of a product is joined along something else than its columns")
+    parts: list[Side] = []
+    for arg, own in zip(program[term].args, program[term].attr("parts"), strict=True):
+        if program[arg].op != "input":
+            raise Unsupported("an operand of a product is joined of computed parts")
+        heads = present(spread, program[arg].axes)
+        parts.append(side(program, arg, heads, rows, own, default))
+    whole = [p for p in parts if len(p.heads) == sum(has for _, _, has in spread)]
+    if not whole or len(whole) == len(parts):
+        raise Unsupported("an operand of a product is joined, and no part of it serves all heads")
+    main = whole[0]
+    return Side(term, main.use, main.heads, rows, cols, main.share, (), tuple(parts))
+
+
 def _sources(
     program: Program, term: int, rows: frozenset[Axis], cols: frozenset[Axis]
 ) -> tuple[int, tuple[InputUse, ...]]:
@@ -64,7 +90,7 @@ def _sources(
     inside = program.reach([term])
     for t in inside:
         over = program[t].attr("over") if program[t].op in REDUCTIONS else ()
-        if program[t].op in ("dot", "iota", "size") or not cols.issuperset(over):
+        if program[t].op in ("dot", "iota", "size", "join") or not cols.issuperset(over):
             raise Unsupported(f"an operand of a product holds `{program[t].op}`")
     inputs = [t for t in inside if program[t].op == "input"]
     main = [t for t in inputs if program[t].axes - cols]

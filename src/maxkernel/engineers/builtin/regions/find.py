@@ -11,7 +11,13 @@ from msgspec.structs import replace
 
 from maxkernel.engineers.builtin.costs import itemsize
 from maxkernel.engineers.builtin.layouts import ELEMENTWISE
-from maxkernel.engineers.builtin.regions.flow import LAYOUT, Flow, bits_of, members
+from maxkernel.engineers.builtin.regions.flow import (
+    LAYOUT,
+    Flow,
+    bits_of,
+    joins_of_repeats,
+    members,
+)
 from maxkernel.engineers.builtin.rotary import rotations
 from maxkernel.types import ArraySpec, Graph, TaskInfo
 
@@ -118,12 +124,22 @@ def regions(flow: Flow, core: Core, info: TaskInfo) -> Iterator[Region]:
     if core.kind != "attention":
         ends = [v for v in ends if v in flow.graph.outputs or _computes(flow, v)]
     tried = 0
+    joins = _shared_joins(flow, core)
     for end in reversed(ends):
         needed = wide & flow.above[flow.maker[end]]
         if tried == ENDS or not _alone(flow, needed, end):
             continue
         tried += 1
+        if joins:
+            yield _region(flow, core, needed, end, info, joins)
         yield _region(flow, core, needed, end, info)
+
+
+def _shared_joins(flow: Flow, core: Core) -> int:
+    """Where the keys of an attention are joined of columns, some of them shared by its heads."""
+    if core.kind != "attention":
+        return 0
+    return joins_of_repeats(flow, flow.graph.nodes[core.products[0]].inputs)
 
 
 def _computes(flow: Flow, value: int) -> bool:
@@ -155,9 +171,9 @@ def _alone(flow: Flow, nodes: int, end: int) -> bool:
     return True
 
 
-def _region(flow: Flow, core: Core, nodes: int, end: int, info: TaskInfo) -> Region:
+def _region(flow: Flow, core: Core, nodes: int, end: int, info: TaskInfo, joins: int = 0) -> Region:
     graph = flow.graph
-    inside = nodes | _free_before(flow, nodes)
+    inside = nodes | _free_before(flow, nodes, joins)
     made = {v for i in members(inside) for v in graph.nodes[i].outputs}
     read = (v for i in members(inside) for v in graph.nodes[i].inputs)
     given = [v for v in read if v not in made and (v in flow.maker or v in graph.inputs)]
@@ -211,9 +227,9 @@ def row_regions(flow: Flow, info: TaskInfo) -> Iterator[Region]:
             yield _region(flow, Core("rows", nodes, ()), nodes, graph.outputs[0], info)
 
 
-def _free_before(flow: Flow, nodes: int) -> int:
+def _free_before(flow: Flow, nodes: int, joins: int) -> int:
     """What comes before a set of nodes and costs nothing inside: layouts, conversions to wider
-    types, and all that follows from no input."""
+    types, some `joins`, and all that follows from no input."""
     graph, found = flow.graph, 0
     for i in range(len(graph.nodes) - 1, -1, -1):
         node = graph.nodes[i]
@@ -221,7 +237,7 @@ def _free_before(flow: Flow, nodes: int) -> int:
         read = any(inside >> user & 1 for v in node.outputs for user in flow.users.get(v, ()))
         if inside >> i & 1 or not read:
             continue
-        if flow.fixed[i] or node.op in LAYOUT or _widens(graph, i):
+        if flow.fixed[i] or node.op in LAYOUT or _widens(graph, i) or joins >> i & 1:
             found |= 1 << i
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 from maxkernel.types import Graph
@@ -46,6 +47,32 @@ class Flow:
     def needs(self, value: int, nodes: int) -> bool:
         """Whether a value follows from one of `nodes`."""
         return value in self.maker and bool(self.above[self.maker[value]] & nodes)
+
+
+def joins_of_repeats(flow: Flow, values: Iterable[int]) -> int:
+    """The nodes that join arrays of which one is repeated, before `values` but for layouts: as
+    bits."""
+    nodes, found = flow.graph.nodes, 0
+    todo = list(values)
+    for value in todo:
+        maker = flow.maker.get(value)
+        if maker is None:
+            continue
+        if nodes[maker].op == "concatenate":
+            repeated = any(_is_repeated(flow, v) for v in nodes[maker].inputs)
+            found |= repeated << maker
+        elif nodes[maker].op in LAYOUT:
+            todo += nodes[maker].inputs
+    return found
+
+
+def _is_repeated(flow: Flow, value: int) -> bool:
+    """Whether a broadcast made more elements of fewer."""
+    values, maker = flow.graph.values, flow.maker.get(value)
+    node = None if maker is None else flow.graph.nodes[maker]
+    if node is None or node.op != "broadcast_in_dim":
+        return False
+    return math.prod(values[value].shape) > math.prod(values[node.inputs[0]].shape)
 
 
 def members(bits: int) -> Iterator[int]:

@@ -85,6 +85,8 @@ def match(program: Program) -> Scan:
     pair = read_products(program, first, second, weights, values, _over(program, second, weights))
     if len(pair.rows) != 1 or len(pair.cols) != 1 or pair.result[1] == ():
         raise Unsupported("positions are more than one dimension")
+    if pair.k.parts:
+        raise Unsupported("keys that are joined of several arrays")
     if any(side.share != "outer" or _shared(program, side, pair) for side in (pair.q, pair.k)):
         raise Unsupported("heads share queries or keys")
     if _shared(program, pair.v, pair):
