@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from maxkernel.schedule.context import SPACING, Context
 from maxkernel.schedule.dma import DmaQueue
 from maxkernel.schedule.folder import Dump
+from maxkernel.schedule.generation import check_slots, check_text
 from maxkernel.schedule.lanes import with_addresses, with_inlined_calls
 from maxkernel.schedule.machine import Activity, Given, Machine
 from maxkernel.schedule.opcodes import COUNTED
@@ -15,6 +16,7 @@ from maxkernel.schedule.operands import Kernel, Known, ScalarOperand, assign, wo
 from maxkernel.schedule.problem import ScheduleError, reading
 from maxkernel.schedule.text import Program, parse_program
 from maxkernel.schedule.translate import Executable, translate
+from maxkernel.targets import Target
 
 _FUEL = 5_000_000
 """Backward branches that a program may take."""
@@ -198,10 +200,10 @@ class Core:
 class Library:
     """The translated programs of a dump, each parsed and translated at most once."""
 
-    def __init__(self, dump: Dump, delay_slots: int) -> None:
+    def __init__(self, dump: Dump, target: Target) -> None:
         self.dump = dump
         self.unknown: dict[str, int] = {}
-        self._slots = delay_slots
+        self._target = target
         self._base = SPACING * 64
         self._made: dict[str, Executable] = {}
         text = with_inlined_calls(with_addresses(dump.top.read_text()))
@@ -209,7 +211,9 @@ class Library:
             raise ScheduleError(
                 "foreign", f"{dump.top.name}: the program of an op, not a whole one"
             )
-        self.top = self._translate(_read(dump.top.name, text), top=True)
+        program = self._read(dump.top.name, text)
+        check_slots(dump.top.name, program.bundles, target)
+        self.top = self._translate(program, top=True)
         self._names = [_call_name(note) for note in self.top.calls]
 
     @property
@@ -236,7 +240,7 @@ class Library:
             return None
         key = path.name
         if key not in self._made:
-            program = _read(name, path.read_text(errors="replace"))
+            program = self._read(name, path.read_text(errors="replace"))
             self._made[key] = self._translate(program, top=False)
         return self._made[key]
 
@@ -250,11 +254,18 @@ class Library:
                         return item.op.split(".", 1)[1]
         return ""
 
+    def _read(self, name: str, text: str) -> Program:
+        """The program; raises ScheduleError, for final bundles too: their text hides delays."""
+        if _FINAL.search(text):
+            raise ScheduleError("foreign", f"{name}: final bundles, not packed-bundles-post-ra")
+        check_text(name, text, self._target)
+        return parse_program(text, name)
+
     def _translate(self, program: Program, top: bool) -> Executable:
         flags = _TOP_FLAGS if top else 0
         context = Context(self._base, flags, int(top), _PARAMETERS, follows_copies=top)
         with reading(program.name):
-            made = translate(program, context, self._slots)
+            made = translate(program, context, self._target.delay_slots)
         if made.calls and not top:
             raise ScheduleError("foreign", f"{program.name}: a whole program, not that of an op")
         self._base += SPACING * max(1, made.allocations)
@@ -262,13 +273,6 @@ class Library:
             for op, count in found.items():
                 self.unknown[op] = self.unknown.get(op, 0) + count
         return made
-
-
-def _read(name: str, text: str) -> Program:
-    """The program; raises ScheduleError, for final bundles too: their text hides delays."""
-    if _FINAL.search(text):
-        raise ScheduleError("foreign", f"{name}: final bundles, not packed-bundles-post-ra")
-    return parse_program(text, name)
 
 
 def _call_name(note: str) -> str:

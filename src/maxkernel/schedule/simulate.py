@@ -103,7 +103,7 @@ def _open(folder: Path, target: Target) -> Library:
     talk = dump.hlo.collective()
     if talk:
         raise ScheduleError("collective", f"{folder}: {talk} talks to other chips")
-    library = Library(dump, target.delay_slots)
+    library = Library(dump, target)
     if not dump.has_module:
         raise ScheduleError("missing", f"{folder}: no *-TLP-hlo.txt, the module's text")
     return library
