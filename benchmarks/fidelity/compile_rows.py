@@ -13,6 +13,7 @@ those again that were stopped.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -28,6 +29,7 @@ parser.add_argument("pattern", nargs="?", default="", help="what a row's label m
 parser.add_argument("--target", nargs="*", default=[], help="only rows of these")
 parser.add_argument("--half", choices=("fit", "test"), help="only rows of this half")
 parser.add_argument("--at-most", type=float, default=1e9, help="only rows that took less, in s")
+parser.add_argument("--source", type=Path, help="folder of JaxBench's own sources")
 parser.add_argument("--retry", action="store_true", help="rows again that were stopped")
 OPTIONS = parser.parse_args()
 del sys.argv[1:]  # tokamax reads the rest as flags of its own
@@ -54,11 +56,20 @@ import jax
 import numpy as np
 from benchmarks.fidelity import scalars
 from benchmarks.fidelity.rows import SUITES, Row
-from jax._src.mesh import AbstractDevice, AbstractMesh
+from jax._src import mesh as meshes
 from jax.experimental import topologies
-from jax.sharding import SingleDeviceSharding, use_abstract_mesh
+from jax.sharding import SingleDeviceSharding
 
 TOPOLOGIES = {"v5e": "v5e:2x2", "v5p": "v5p:2x2x1", "v6e": "v6e:2x2", "v7x": "tpu7x:2x2x1"}
+
+
+def on_device(device) -> contextlib.AbstractContextManager:
+    """Tells kernels which device they are traced for, where this jax has a way to."""
+    if not hasattr(meshes, "AbstractDevice"):
+        return contextlib.nullcontext()
+    facts = (device.device_kind, getattr(device, "num_cores", 1), "tpu")
+    kind = meshes.AbstractDevice(*facts[: len(meshes.AbstractDevice.__dataclass_fields__)])
+    return jax.sharding.use_abstract_mesh(meshes.AbstractMesh((), (), abstract_device=kind))
 
 
 def compile_row(row: Row, build) -> dict:
@@ -69,9 +80,7 @@ def compile_row(row: Row, build) -> dict:
     sharding = SingleDeviceSharding(device)
     function, inputs = build(row)
     shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding) for a in inputs]
-    facts = (device.device_kind, getattr(device, "num_cores", 1), "tpu")
-    kind = AbstractDevice(*facts[: len(AbstractDevice.__dataclass_fields__)])
-    with use_abstract_mesh(AbstractMesh((), (), abstract_device=kind)):
+    with on_device(device):
         traced = jax.jit(function).trace(*shapes)
         start = time.perf_counter()
         lowered = traced.lower(lowering_platforms=("tpu",))
@@ -129,8 +138,17 @@ def wanted(row: Row, label: str) -> bool:
     )
 
 
+def builder():
+    """What makes the programs: from the published sources where they are given."""
+    name = "published" if OPTIONS.source else OPTIONS.suite
+    module = importlib.import_module(f"benchmarks.fidelity.build_{name}")
+    if OPTIONS.source:
+        module.SOURCE = OPTIONS.source
+    return module.build
+
+
 def main() -> None:
-    build = importlib.import_module(f"benchmarks.fidelity.build_{OPTIONS.suite}").build
+    build = builder()
     for row in sorted(SUITES[OPTIONS.suite](), key=lambda row: row.compile_seconds):
         label = f"{row.target} {row.name} {row.problem} {row.fields}"
         if not wanted(row, label):
