@@ -38,6 +38,9 @@ from maxkernel.types.messages import (
     CheckReply,
     CompileReply,
     CompileRequest,
+    Outline,
+    OutlineReply,
+    OutlineRequest,
     PingReply,
     PingRequest,
     Reply,
@@ -138,6 +141,10 @@ def _serve(request: Request) -> tuple[str, Reply]:
         name = hashlib.sha256(f"{request.source}{request.tunables}".encode()).digest()
         program = name * (PROGRAM_BYTES // len(name))
         return "capture", CaptureReply(Artifact(program, program, _FACTS))
+    if isinstance(request, OutlineRequest):
+        texts = [f"{request.source}{assignment}" for assignment in request.assignments]
+        digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+        return "capture", OutlineReply(tuple(Outline(digest, _FACTS) for digest in digests))
     if isinstance(request, CompileRequest):
         digest = hashlib.sha256(request.program).digest()
         seconds = 1e-3 * (0.5 + int.from_bytes(digest[:4], "big") / 2**32)

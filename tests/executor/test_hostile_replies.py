@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from maxkernel.executor.hostile import TEXT_LIMIT, HostileDecoder
 from maxkernel.types import ArtifactFacts, Failure, PallasCall
 from maxkernel.types.artifact import Artifact
-from maxkernel.types.messages import CaptureReply, FailureReply
+from maxkernel.types.messages import CaptureReply, FailureReply, Outline, OutlineReply
 
 DECODER = HostileDecoder()
 
@@ -32,6 +32,9 @@ def test_a_candidate_cannot_blame_the_machine_or_the_task(kind: str) -> None:
     decoded = DECODER.decode(msgspec.msgpack.encode(FailureReply(failure)))
     assert isinstance(decoded, FailureReply)
     assert (decoded.failure.stage, decoded.failure.kind) == ("capture", "crash")
+    decoded = DECODER.decode(msgspec.msgpack.encode(OutlineReply((Outline(failure=failure),))))
+    assert isinstance(decoded, OutlineReply) and decoded.outlines[0].failure is not None
+    assert decoded.outlines[0].failure.kind == "crash"
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from maxkernel.search import Context, Progress, Silent
 from maxkernel.store import RunFile, RunHeader
 from maxkernel.targets import Target, get_target
 from maxkernel.tasks import task_from_text
+from maxkernel.tuner.space import Assignment
 from maxkernel.types import (
     Artifact,
     ArtifactFacts,
@@ -46,6 +47,7 @@ from maxkernel.types import (
     TunableSpace,
     Verdict,
 )
+from maxkernel.types.messages import Outline
 
 TASK = task_from_text("synthetic", "maxkernel", "t.py", {"t.py": ""})
 INFO = TaskInfo(
@@ -188,6 +190,8 @@ class World:
     log: Path | None = None
     """Every compile appends a line here: for tests that kill the process."""
     compiled: list[str] = field(default_factory=list[str])
+    outlined: list[str] = field(default_factory=list[str])
+    """The source of every assignment that was looked at to rank it."""
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -200,6 +204,14 @@ class World:
         call = PallasCall("k", (4096 // block,), block_bytes=block << 10)
         facts = ArtifactFacts(pallas_calls=(call,))
         return Artifact(digest_of(candidate).encode(), b"", facts), False
+
+    def outline(
+        self, prepared: Prepared, source: str, assignments: list[Assignment]
+    ) -> list[Outline]:
+        """What a trace would tell of the artifacts."""
+        found = [self.capture(prepared, Candidate(source, a))[0] for a in assignments]
+        self.outlined += [source] * len(found)
+        return [Outline(artifact.digest, artifact.facts) for artifact in found]
 
     def evaluate(
         self,

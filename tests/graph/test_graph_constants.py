@@ -30,8 +30,8 @@ def valley(assignment: dict[str, Tunable]) -> float:
 
 
 def constants_of(count: int = 20) -> Constants:
-    ranked = [Ranked(a, flat(a), repr(a)) for a in nearest(SPACE, count)]
-    return Constants(SPACE, sorted(ranked, key=lambda r: r.estimate), count)
+    ranked = [Ranked(a, flat(a)) for a in nearest(SPACE, count)]
+    return Constants(SPACE, tuple(sorted(ranked, key=lambda r: r.estimate)), count)
 
 
 def judge(graph: DesignGraph, id: int, tunables: dict[str, Tunable], seconds: float | None) -> None:
@@ -80,8 +80,8 @@ def test_what_was_looked_at_and_dropped_is_not_proposed() -> None:
     graph = DesignGraph()
     node = graph.add_intent(Intent(1, PLAN, "plan"))
     judge(graph, 1, {}, 1e-5)
-    small = [Ranked(a, flat(a), repr(a)) for a in nearest(SPACE, 20) if a["m"] != 512]
-    constants = Constants(SPACE, small, 20)
+    small = [Ranked(a, flat(a)) for a in nearest(SPACE, 20) if a["m"] != 512]
+    constants = Constants(SPACE, tuple(small), 20)
     while (found := constants.next(node)) is not None:
         assert found[0]["m"] != 512
         judge(graph, 1, found[0], 1e-5)
@@ -113,7 +113,7 @@ def test_a_refusal_by_a_relative_counts_as_slow() -> None:
 
 def test_the_plane_is_ridge_regression() -> None:
     """Against the closed form for one slope."""
-    space = Space({"m": SPACE["m"]}, [Ranked({"m": m}, 1.0, "") for m in SPACE["m"]])
+    space = Space({"m": SPACE["m"]}, [Ranked({"m": m}, 1.0) for m in SPACE["m"]])
     graph = DesignGraph()
     node = graph.add_intent(Intent(1, PLAN, "plan"))
     for m in (256, 512, 1024):

@@ -11,8 +11,8 @@ from worker_samples import (
 )
 
 from maxkernel.executor import LocalExecutor
-from maxkernel.types import ArraySpec, Failure
-from maxkernel.types.messages import CaptureReply, FailureReply
+from maxkernel.types import ArraySpec, Failure, Tunable
+from maxkernel.types.messages import CaptureReply, FailureReply, OutlineReply, OutlineRequest
 
 
 def refused(executor: LocalExecutor, source: str, **changes: object) -> Failure:
@@ -45,6 +45,48 @@ def test_same_source_gives_the_same_artifact(executor: LocalExecutor) -> None:
     assert captured(executor, RMSNORM_KERNEL).artifact.digest == first.digest
     other = captured(executor, RMSNORM_KERNEL, tunables={"rows": 64}).artifact
     assert other.digest != first.digest
+
+
+def outlined(
+    executor: LocalExecutor, source: str, *assignments: dict[str, Tunable]
+) -> OutlineReply:
+    one = capture_of(source)
+    request = OutlineRequest(
+        one.source, assignments, one.target, one.inputs, {}, one.seconds, one.memory_bytes
+    )
+    reply = executor.submit(request).result()
+    assert isinstance(reply, OutlineReply), reply
+    return reply
+
+
+def test_outlines_tell_what_captures_tell(executor: LocalExecutor) -> None:
+    choices: list[dict[str, Tunable]] = [
+        {"rows": 64},
+        {"rows": 128},
+        {"rows": 64},
+        {"columns": 1},
+        {"rows": 1 << 16},
+    ]
+    reply = outlined(executor, RMSNORM_KERNEL, *choices)
+    assert len(reply.outlines) == len(choices)
+    same, other, again, unknown, large = reply.outlines
+    assert same == again and same.digest != other.digest
+    for outline, choice in ((same, choices[0]), (other, choices[1])):
+        facts = captured(executor, RMSNORM_KERNEL, tunables=choice).artifact.facts
+        assert outline.facts is not None
+        assert outline.facts.pallas_calls == facts.pallas_calls
+    for outline, kind in ((unknown, "syntax"), (large, "vmem")):
+        assert outline.facts is None and outline.failure is not None
+        assert outline.failure.kind == kind
+
+
+def test_outlines_differ_where_only_an_index_map_does(executor: LocalExecutor) -> None:
+    source = RMSNORM_KERNEL.replace("lambda i: (i, 0))", "lambda i: (i * 1 * STEP, 0))", 1)
+    assert source != RMSNORM_KERNEL
+    digests = {
+        outlined(executor, f"{source}\nSTEP = {step}", {}).outlines[0].digest for step in (0, 1)
+    }
+    assert len(digests) == 2
 
 
 FAULTS = {

@@ -12,6 +12,7 @@ from maxkernel.types.messages import (
     LintRequest,
     MeasureRequest,
     OracleRequest,
+    OutlineRequest,
     Request,
     SpotRequest,
     TraceRequest,
@@ -20,6 +21,7 @@ from maxkernel.types.messages import (
 _STAGES: dict[type, Stage] = {
     TraceRequest: "trace",
     CaptureRequest: "capture",
+    OutlineRequest: "capture",
     CompileRequest: "compile",
     CheckRequest: "check",
     LintRequest: "check",

@@ -8,7 +8,14 @@ from typing import Any, cast, get_args
 import msgspec
 
 from maxkernel.types import Failure, FailureKind
-from maxkernel.types.messages import CaptureReply, FailureReply, PingReply, Reply
+from maxkernel.types.messages import (
+    CaptureReply,
+    FailureReply,
+    Outline,
+    OutlineReply,
+    PingReply,
+    Reply,
+)
 
 TEXT_LIMIT = 4096
 """Characters that any text in a reply keeps."""
@@ -24,13 +31,17 @@ class HostileDecoder:
     """Decodes capture replies: only their types, with short and harmless texts."""
 
     def __init__(self) -> None:
-        self._decoder = msgspec.msgpack.Decoder(CaptureReply | FailureReply | PingReply)
+        self._decoder = msgspec.msgpack.Decoder(
+            CaptureReply | OutlineReply | FailureReply | PingReply
+        )
 
     def decode(self, buf: bytes, /) -> Reply:
         """The reply. Raises msgspec.MsgspecError where any field is not what it should be."""
         reply = cast(Reply, scrub(self._decoder.decode(buf)))
         if isinstance(reply, FailureReply):
             return FailureReply(_own(reply.failure))
+        if isinstance(reply, OutlineReply):
+            return OutlineReply(tuple(_own_outline(one) for one in reply.outlines))
         return reply
 
 
@@ -52,3 +63,9 @@ def _own(failure: Failure) -> Failure:
     """A capture can fail only as a capture, and never by a fault of the machine or the task."""
     kind = failure.kind if failure.kind in _KINDS else "crash"
     return msgspec.structs.replace(failure, stage="capture", kind=kind)
+
+
+def _own_outline(outline: Outline) -> Outline:
+    if outline.failure is None:
+        return outline
+    return msgspec.structs.replace(outline, failure=_own(outline.failure))

@@ -8,6 +8,7 @@ from maxkernel.types.messages import (
     CaptureRequest,
     CompileRequest,
     MeasureRequest,
+    OutlineRequest,
     Request,
     TraceRequest,
 )
@@ -21,7 +22,7 @@ LEASE_FACTOR = 3.0
 
 def lease_seconds(settings: Settings, request: Request) -> float:
     """Seconds after which a host that holds a request is taken to be lost."""
-    if isinstance(request, CaptureRequest):
+    if isinstance(request, CaptureRequest | OutlineRequest):
         own = request.seconds
     elif isinstance(request, CompileRequest):
         own = request.seconds or settings.compile_seconds

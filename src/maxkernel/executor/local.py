@@ -31,6 +31,7 @@ from maxkernel.types.messages import (
     DeviceRequest,
     FailureReply,
     MeasureRequest,
+    OutlineRequest,
     PingRequest,
     Reply,
     Request,
@@ -151,7 +152,7 @@ class LocalExecutor:
     def _limits(self, request: Request) -> Limits:
         settings = self._settings
         memory = settings.worker_memory_mb << 20
-        if isinstance(request, CaptureRequest):
+        if isinstance(request, CaptureRequest | OutlineRequest):
             return Limits(
                 request.seconds + GRACE_SECONDS,
                 request.memory_bytes + CAPTURE_SLACK_BYTES,
@@ -169,7 +170,7 @@ class LocalExecutor:
 
 
 def _kind_of(request: Request) -> Kind:
-    if isinstance(request, CaptureRequest):
+    if isinstance(request, CaptureRequest | OutlineRequest):
         return "capture"
     if isinstance(request, DeviceRequest | MeasureRequest):
         return "measure"

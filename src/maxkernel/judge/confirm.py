@@ -17,6 +17,9 @@ SPOT_BLOCKS = 8
 """Random output blocks of a winner that are computed at full size; four times as many when the
 full-size program is another one than the checked one."""
 
+_TOO_MUCH = frozenset({"timeout", "memory", "environment"})
+"""Failures of a spot check that say more about this machine than about the kernel."""
+
 
 def confirmation(
     check: Callable[[int], CheckReply | Failure], spot: Callable[[int], Spot | Failure]
@@ -37,6 +40,11 @@ def confirmation(
     if isinstance(found, Failure):
         return msgspec.structs.replace(sofar, failure=found)
     return msgspec.structs.replace(sofar, failure=spot_failure(found, differences), spot=found)
+
+
+def excused(failure: Failure, seed: int) -> Spot | Failure:
+    """A spot check that was skipped, where its failure says nothing of the kernel."""
+    return Spot(skipped=failure.message, seed=seed) if failure.kind in _TOO_MUCH else failure
 
 
 def spot_blocks(differences: tuple[str, ...]) -> int:

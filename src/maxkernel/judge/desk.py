@@ -15,6 +15,7 @@ from maxkernel.types.messages import (
     CompileReply,
     FailureReply,
     LintReply,
+    OutlineReply,
     PingReply,
     PingRequest,
     Reply,
@@ -23,7 +24,9 @@ from maxkernel.types.messages import (
     TraceReply,
 )
 
-R = TypeVar("R", CaptureReply, CheckReply, CompileReply, LintReply, SpotReply, TraceReply)
+R = TypeVar(
+    "R", CaptureReply, CheckReply, CompileReply, LintReply, OutlineReply, SpotReply, TraceReply
+)
 
 
 class Pending(Generic[R]):

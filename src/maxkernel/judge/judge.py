@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -19,10 +19,11 @@ from maxkernel.judge import requests
 from maxkernel.judge.bound import roofline
 from maxkernel.judge.cache import Cache, stage_key
 from maxkernel.judge.calibration import calibration_in_force, clock_version
-from maxkernel.judge.confirm import CONFIRMATIONS, confirmation, spot_blocks
+from maxkernel.judge.confirm import CONFIRMATIONS, confirmation, excused, spot_blocks
 from maxkernel.judge.desk import Desk, Pending, task_error
 from maxkernel.judge.inputs import Inputs, Rota, repeated, secret_seed
 from maxkernel.judge.numerics import numerics_failure
+from maxkernel.judge.outlines import outlines
 from maxkernel.judge.prepared import Prepared
 from maxkernel.judge.rules import check_rules, check_share
 from maxkernel.judge.source import read_source
@@ -39,6 +40,7 @@ from maxkernel.types import (
     Spot,
     Task,
     TaskInfo,
+    Tunable,
     Verdict,
 )
 from maxkernel.types.messages import (
@@ -47,13 +49,11 @@ from maxkernel.types.messages import (
     CompileReply,
     LintReply,
     LintRequest,
+    Outline,
     SpotReply,
     TraceReply,
     TraceRequest,
 )
-
-_TOO_MUCH = frozenset({"timeout", "memory", "environment"})
-"""Failures of a spot check that say more about this machine than about the kernel."""
 
 OnStage = Callable[[str], None]
 """Called with the name of every stage that starts."""
@@ -137,9 +137,8 @@ class Judge:
         )
         on_stage("capture")
         started = time.perf_counter()
-        artifact, cached = (
-            (captured, False) if captured is not None else self.capture(prepared, candidate)
-        )
+        known = (captured, False) if captured is not None else None
+        artifact, cached = known or self.capture(prepared, candidate)
         evaluation = _spent(evaluation, "capture", started, cached)
         if isinstance(artifact, Failure):
             return msgspec.structs.replace(evaluation, failure=artifact)
@@ -156,13 +155,17 @@ class Judge:
         space = read_source(candidate.source)
         if isinstance(space, Failure):
             return space, False
-        key = stage_key(
-            "capture", candidate.digest, prepared.task.digest, self.target.name, self._desk.versions
-        )
+        key = requests.capture_key(prepared, candidate, self._desk.versions)
         request = requests.capture_request(prepared, candidate, self._settings)
         pending = self._desk.ask(request, CaptureReply, "capture", key)
         reply = pending.result()
         return reply if isinstance(reply, Failure) else reply.artifact, pending.cached
+
+    def outline(
+        self, prepared: Prepared, source: str, assignments: Sequence[Mapping[str, Tunable]]
+    ) -> list[Outline]:
+        """What ranking looks at in each assignment of a source's constants; nothing is judged."""
+        return outlines(self._desk, self._settings, prepared, source, assignments)
 
     def confirm(
         self,
@@ -287,7 +290,7 @@ class Judge:
         reply = self._desk.ask(request, SpotReply, "check").result()
         if not isinstance(reply, Failure):
             return reply.spot
-        return Spot(skipped=reply.message, seed=seed) if reply.kind in _TOO_MUCH else reply
+        return excused(reply, seed)
 
 
 def _spent(evaluation: Evaluation, stage: str, started: float, cached: bool) -> Evaluation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -11,8 +12,14 @@ from maxkernel.judge.cache import stage_key
 from maxkernel.judge.inputs import Inputs
 from maxkernel.judge.prepared import Prepared
 from maxkernel.targets import Target
-from maxkernel.types import Artifact, Calibration, Candidate, Task
-from maxkernel.types.messages import CaptureRequest, CheckRequest, CompileRequest, SpotRequest
+from maxkernel.types import Artifact, Calibration, Candidate, Task, Tunable
+from maxkernel.types.messages import (
+    CaptureRequest,
+    CheckRequest,
+    CompileRequest,
+    OutlineRequest,
+    SpotRequest,
+)
 
 SPOT_MEMORY_SHARE = 0.6
 """Of a worker's memory that a full-size spot check may plan with."""
@@ -33,6 +40,30 @@ def capture_request(prepared: Prepared, candidate: Candidate, settings: Settings
         check_inputs=info.check_inputs,
         statics=info.statics,
         check_statics=info.check_statics,
+        seconds=settings.capture_seconds,
+        memory_bytes=settings.capture_memory_mb << 20,
+    )
+
+
+def capture_key(prepared: Prepared, candidate: Candidate, versions: dict[str, str]) -> str:
+    """The cache key of a capture."""
+    task, target = prepared.task.digest, prepared.target.name
+    return stage_key("capture", candidate.digest, task, target, versions)
+
+
+def outline_request(
+    prepared: Prepared,
+    source: str,
+    assignments: Sequence[Mapping[str, Tunable]],
+    settings: Settings,
+) -> OutlineRequest:
+    """As a capture, but for many assignments and without a program."""
+    return OutlineRequest(
+        source=source,
+        assignments=tuple(dict(one) for one in assignments),
+        target=prepared.target.name,
+        inputs=prepared.info.inputs,
+        statics=prepared.info.statics,
         seconds=settings.capture_seconds,
         memory_bytes=settings.capture_memory_mb << 20,
     )

@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from maxkernel.search.board import Board
-from maxkernel.search.graph import MISFIT, TWIN, Node, Trial
+from maxkernel.search.graph import MISFIT, TWIN, UNCAPTURED, Node, Trial
 from maxkernel.search.job import Job, JobResult
 from maxkernel.types import Design, Evaluation, Intent, Move
 
@@ -69,8 +69,7 @@ def apply(board: Board, library: Library, job: Job, result: JobResult) -> Applie
         case "moves":
             applied = Applied(result, intents=_moved(board, job, result))
         case "rank":
-            worth = [r for r in result.ranked if board.graph.owner(r.artifact) is None]
-            board.learn_constants(job.node, result, worth)
+            board.learn_constants(job.node, result)
             applied = Applied(result)
         case "idle":
             applied = Applied(result)
@@ -97,7 +96,8 @@ def _judged(board: Board, library: Library, job: Job, result: JobResult) -> Appl
             _unjudged(node, job, result, f"{TWIN} {owner}")
             return Applied(msgspec.structs.replace(plain, same_as=digest, limit=""), design)
     if result.misfit:
-        _unjudged(node, job, result, MISFIT)
+        fate = f"{UNCAPTURED}: {result.note}" if result.note else MISFIT
+        _unjudged(node, job, result, fate)
         return Applied(plain, design)
     if evaluation is None:
         node.dead = result.note or "nothing came of it"

@@ -12,7 +12,7 @@ import msgspec
 
 from maxkernel.search.constants import Constants
 from maxkernel.search.graph import DesignGraph, Node
-from maxkernel.search.job import Job, JobResult, Ranked, Steer
+from maxkernel.search.job import Job, JobResult, Steer
 from maxkernel.search.memory import Lesson, expected, name_of_plan
 from maxkernel.search.options import Option, Scale, follows, options_of
 from maxkernel.search.outcomes import outcome
@@ -206,11 +206,9 @@ class Board:
         self.touch(intent.id)
         return intent
 
-    def learn_constants(self, node: int, result: JobResult, settled: list[Ranked]) -> None:
-        """What a `rank` job found; `settled` are the assignments that are worth judging."""
-        self.constants[node] = Constants(
-            dict(result.space), settled, result.captured, result.ranked
-        )
+    def learn_constants(self, node: int, result: JobResult) -> None:
+        """What a `rank` job found."""
+        self.constants[node] = Constants(dict(result.space), result.ranked, result.captured)
         self.touch(node)
 
     def history(self) -> tuple[Outcome, ...]:

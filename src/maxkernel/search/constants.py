@@ -41,11 +41,9 @@ class Constants:
     """A design's space, what is worth judging in it, and what has been."""
 
     space: TunableSpace
-    ranked: list[Ranked]
+    ranked: tuple[Ranked, ...]
     captured: int = 0
     """Assignments that were looked at, the nearest ones; of those only `ranked` are worth it."""
-    found: tuple[Ranked, ...] = ()
-    """All that fit, those too that were judged before they were ranked."""
     pending: set[str] = field(default_factory=set[str])
     """Keys of assignments that are being judged."""
 

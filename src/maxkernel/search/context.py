@@ -13,7 +13,9 @@ from typing import Protocol, TypeVar
 from maxkernel.engineers.team import Team
 from maxkernel.judge import Judge, Prepared
 from maxkernel.store import RunFile
+from maxkernel.tuner.space import Assignment
 from maxkernel.types import Artifact, Budget, Candidate, Design, Evaluation, Failure, Plan
+from maxkernel.types.messages import Outline
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -95,6 +97,10 @@ class Context:
         this machine (`environment`) says nothing of a candidate: it is not remembered.
         """
         return [e for e in self._map(lambda c: self._evaluate(design, c), candidates) if e]
+
+    def outline(self, source: str, assignments: list[Assignment]) -> list[Outline]:
+        """What ranking looks at in each assignment of a source's constants, in order."""
+        return self.judge.outline(self.prepared, source, assignments)
 
     def capture(self, candidates: list[Candidate]) -> list[Artifact | Failure]:
         """The artifacts of candidates, in order."""

@@ -23,6 +23,8 @@ GAIN = 0.005
 """Smallest relative fall of the best time that counts as progress."""
 
 MISFIT = "does not fit"
+UNCAPTURED = "not captured"
+"""How the fate of constants begins with which a kernel cannot be captured."""
 """Fate of a program that no VMEM holds, by the analytic model."""
 TWIN = "same as"
 """How the fate of a program begins that was judged before."""
@@ -46,7 +48,7 @@ class Trial(msgspec.Struct, frozen=True):
     @property
     def unjudged(self) -> bool:
         """Nobody judged it: its fate was known before."""
-        return self.seconds is None and (self.fate == MISFIT or self.fate.startswith(TWIN))
+        return self.seconds is None and self.fate.startswith((MISFIT, UNCAPTURED, TWIN))
 
 
 @dataclass

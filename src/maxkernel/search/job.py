@@ -65,12 +65,11 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Ranked(msgspec.Struct, frozen=True):
-    """An assignment that was captured but not judged."""
+    """An assignment that was looked at but not judged."""
 
     tunables: dict[str, Tunable]
     estimate: float
     """Seconds by the analytic model; for ranking only."""
-    artifact: str
 
 
 class Merge(msgspec.Struct, frozen=True):
@@ -92,7 +91,8 @@ class JobResult(msgspec.Struct, frozen=True):
     same_as: str = ""
     """The program is one that was judged before: its digest."""
     misfit: bool = False
-    """Does not fit in VMEM by the analytic model, so it was not compiled."""
+    """Constants that cannot be captured (`note` says why), or do not fit in VMEM by the analytic
+    model, so that nothing was compiled."""
     artifact: str = ""
     """Digest of such a program: another job may have had it judged in the meantime."""
     limit: str = ""
@@ -102,7 +102,7 @@ class JobResult(msgspec.Struct, frozen=True):
     space: dict[str, tuple[Tunable, ...]] = {}
     ranked: tuple[Ranked, ...] = ()
     captured: int = 0
-    """Assignments that were captured to rank them, from the default outwards."""
+    """Assignments that were traced to rank them, from the default outwards."""
     note: str = ""
     """Why nothing came of it."""
     spent: bool = False

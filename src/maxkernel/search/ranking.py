@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import msgspec
-
 from maxkernel.judge import read_source
 from maxkernel.search.context import Context
 from maxkernel.search.inputs import Example
@@ -13,17 +11,18 @@ from maxkernel.search.job import Job, JobResult, Ranked
 from maxkernel.search.spaces import nearest, strangers, widen
 from maxkernel.tuner import estimate
 from maxkernel.tuner.rank import fits
-from maxkernel.types import Candidate, Design, Failure, PallasCall, TunableSpace
+from maxkernel.types import Design, Failure, PallasCall, TunableSpace
 
 UNDECLARED = 0.15
 """Expected ln loss of a constant that is none of those that the engineer thought of."""
 
 
 def rank(context: Context, job: Job, design: Design, example: Example | None) -> JobResult:
-    """Captures assignments and orders those that fit.
+    """Traces assignments and orders those that fit; equal ones count once.
 
     A design of which the model can say nothing else than of one that differs by rewrites is
-    ranked as that one was, without a capture. Its programs are told apart when they are judged.
+    ranked as that one was, without a trace. What is the program of another design, or cannot be
+    lowered, is found when its turn comes.
     """
     context.progress.stage("rank", design.id)
     prepared = context.prepared
@@ -34,27 +33,26 @@ def rank(context: Context, job: Job, design: Design, example: Example | None) ->
     space = widen(declared)
     if example is not None and _alike(context, space, example):
         known = example.constants
-        ranked = tuple(msgspec.structs.replace(r, artifact="") for r in known.found)
-        return JobResult(space=space, ranked=ranked, captured=known.captured)
-    return _captured(context, job, design, declared, space)
+        return JobResult(space=space, ranked=known.ranked, captured=known.captured)
+    return _outlined(context, job, design, declared, space)
 
 
-def _captured(
+def _outlined(
     context: Context, job: Job, design: Design, declared: TunableSpace, space: TunableSpace
 ) -> JobResult:
     prepared = context.prepared
     seen: set[str] = set()
     ranked: list[Ranked] = []
     looked_at = nearest(space, job.limit)
-    captured = context.capture([Candidate(design.source, a) for a in looked_at])
-    for assignment, found in zip(looked_at, captured, strict=True):
-        if isinstance(found, Failure) or (program := found.digest) in seen:
+    outlines = context.outline(design.source, looked_at)
+    for assignment, found in zip(looked_at, outlines, strict=True):
+        if found.facts is None or found.digest in seen:
             continue
-        seen.add(program)
+        seen.add(found.digest)
         if fits(found.facts, prepared.target):
             seconds = estimate(found.facts, prepared.info, prepared.target)
             seconds *= math.exp(UNDECLARED * strangers(declared, assignment))
-            ranked.append(Ranked(assignment, seconds, program))
+            ranked.append(Ranked(assignment, seconds))
     ranked.sort(key=lambda r: r.estimate)
     return JobResult(space=dict(space), ranked=tuple(ranked), captured=len(looked_at))
 

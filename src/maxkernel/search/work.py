@@ -113,12 +113,17 @@ def _tune(context: Context, artifacts: Artifacts, job: Job, design: Design) -> J
 def _judge(
     context: Context, artifacts: Artifacts, design: Design, candidate: Candidate, *, new: bool
 ) -> JobResult:
-    """Captures, and goes on only when the program is new; a misfit is not compiled when tuning."""
+    """Captures, and goes on only when the program is new.
+
+    Constants with which nothing can be captured, or that do not fit, cost no evaluation.
+    """
     found = design if new else None
     digest = candidate.digest
     context.progress.stage("capture", design.id)
     captured = context.judge.capture(context.prepared, candidate)[0]
     if isinstance(captured, Failure):
+        if not new:
+            return JobResult(found, None, digest, misfit=True, note=captured.message)
         refused = context.judge.evaluate(context.prepared, candidate, captured=captured)
         return JobResult(found, refused, digest)
     program = captured.digest

@@ -55,6 +55,34 @@ class CaptureReply(msgspec.Struct, frozen=True, tag="captured"):
     """Last bytes of what the candidate printed."""
 
 
+class OutlineRequest(msgspec.Struct, frozen=True, tag="outline"):
+    """Trace one source with several assignments at full size: what ranking looks at, no program."""
+
+    source: str
+    assignments: tuple[dict[str, int | float | bool | str], ...]
+    target: str
+    inputs: tuple[ArraySpec, ...]
+    statics: dict[int, Static]
+    seconds: float
+    """For all of them: what comes too late is left out of the reply."""
+    memory_bytes: int
+
+
+class Outline(msgspec.Struct, frozen=True):
+    """What a trace tells of a program. A forged one costs its author's own search, nothing else."""
+
+    digest: str = ""
+    """Of the traced program's text: equal where the artifacts are."""
+    facts: ArtifactFacts | None = None
+    failure: Failure | None = None
+    """Why there are no facts."""
+
+
+class OutlineReply(msgspec.Struct, frozen=True, tag="outlined"):
+    outlines: tuple[Outline, ...]
+    """Of the first assignments, at least one."""
+
+
 class CompileRequest(msgspec.Struct, frozen=True, tag="compile"):
     """Compile an exported program for a target and simulate its schedule."""
 
@@ -206,6 +234,7 @@ class MeasureReply(msgspec.Struct, frozen=True, tag="measured"):
 Request = (
     TraceRequest
     | CaptureRequest
+    | OutlineRequest
     | CompileRequest
     | CheckRequest
     | SpotRequest
@@ -218,6 +247,7 @@ Request = (
 Reply = (
     TraceReply
     | CaptureReply
+    | OutlineReply
     | CompileReply
     | CheckReply
     | SpotReply

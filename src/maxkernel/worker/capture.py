@@ -28,7 +28,9 @@ from maxkernel.worker.specs import spec_of, struct_of, unusable
 
 
 @dataclass(frozen=True)
-class _Traced:
+class Traced:
+    """A candidate's program at one size."""
+
     jaxpr: Any
     outputs: tuple[ArraySpec, ...]
     structs: tuple[jax.ShapeDtypeStruct, ...]
@@ -40,35 +42,37 @@ def capture(request: CaptureRequest) -> CaptureReply | FailureReply:
     try:
         module = import_candidate(request.source)
         kernel = kernel_function(module, request.tunables)
-        full = _trace(kernel, request.inputs, request.statics, target)
+        full = trace(kernel, request.inputs, request.statics, target)
         facts = facts_of(full.jaxpr, full.outputs)
-        _refuse_hopeless(facts, target)
+        refuse_hopeless(facts, target)
         tpu = _export(full.jaxpr, full, target)
-        check = _trace(kernel, request.check_inputs, request.check_statics, target)
+        check = trace(kernel, request.check_inputs, request.check_statics, target)
         small = _export(check.jaxpr, check, target)
         facts = msgspec.structs.replace(facts, check_outputs=check.outputs)
         return CaptureReply(Artifact(tpu, small, facts))
-    except Refused as refused:
-        return FailureReply(refused.failure)
-    except SystemExit as error:
-        return FailureReply(
-            Failure(
-                "capture",
-                "crash",
-                f"the candidate called exit ({error.code!r})",
-                "a candidate defines kernel and must not end the process",
-            )
-        )
     except BaseException as error:
-        return FailureReply(candidate_failure(error, "capture"))
+        return FailureReply(failure_of(error))
 
 
-def _trace(
+def failure_of(error: BaseException) -> Failure:
+    """What a candidate raised, or why it is refused."""
+    if isinstance(error, SystemExit):
+        return Failure(
+            "capture",
+            "crash",
+            f"the candidate called exit ({error.code!r})",
+            "a candidate defines kernel and must not end the process",
+        )
+    return candidate_failure(error, "capture")
+
+
+def trace(
     kernel: Callable[..., Any],
     inputs: tuple[ArraySpec, ...],
     statics: Mapping[int, Static],
     target: Target,
-) -> _Traced:
+) -> Traced:
+    """Traces at these shapes. Raises Refused, and whatever the candidate raises."""
     structs = tuple(struct_of(spec) for spec in inputs)
     with on_target(target):
         jaxpr, shape = jax.make_jaxpr(bind(kernel, statics), return_shape=True)(*structs)
@@ -83,10 +87,10 @@ def _trace(
                 f"output {position} of kernel {problem}",
                 "return what the reference returns: same number, shapes and dtypes",
             )
-    return _Traced(jaxpr, tuple(spec_of(leaf) for leaf in leaves), structs)
+    return Traced(jaxpr, tuple(spec_of(leaf) for leaf in leaves), structs)
 
 
-def _refuse_hopeless(facts: ArtifactFacts, target: Target) -> None:
+def refuse_hopeless(facts: ArtifactFacts, target: Target) -> None:
     """Refuses what cannot be exported or compiled, before minutes are spent on it."""
     if facts.primitives.keys() & {"mpmd_map", "core_map"}:
         refuse(
@@ -115,7 +119,7 @@ def _refuse_hopeless(facts: ArtifactFacts, target: Target) -> None:
             )
 
 
-def _export(jaxpr: Any, traced: _Traced, target: Target) -> bytes:
+def _export(jaxpr: Any, traced: Traced, target: Target) -> bytes:
     function = evaluate(jaxpr.jaxpr, jaxpr.consts)
     try:
         return export_program(function, traced.structs, target)

@@ -9,7 +9,13 @@ from typing import NoReturn
 
 import msgspec
 
-from maxkernel.types.messages import CaptureReply, CaptureRequest, FailureReply
+from maxkernel.types.messages import (
+    CaptureReply,
+    CaptureRequest,
+    FailureReply,
+    OutlineReply,
+    OutlineRequest,
+)
 from maxkernel.worker import limits, seccomp
 from maxkernel.worker.framing import write_frame
 
@@ -19,6 +25,9 @@ OUTPUT_LIMIT = 4096
 
 PRINTS_IN_DETAIL = 1000
 """Characters of them that a failure's detail carries."""
+
+
+Answer = CaptureReply | OutlineReply | FailureReply
 
 
 class _Tail:
@@ -45,16 +54,14 @@ class _Tail:
         return self.fd
 
 
-def become_candidate(request: CaptureRequest, reply: int, prints: int) -> NoReturn:
+def become_candidate(request: CaptureRequest | OutlineRequest, reply: int, prints: int) -> NoReturn:
     """Never returns: the process ends when its frame is written."""
     status = 1
     try:
         replies, output = _only_pipes(reply, prints)
         limits.limit_candidate(request.seconds, request.memory_bytes)
         seccomp.confine()
-        from maxkernel.worker.capture import capture
-
-        answer = capture(request)
+        answer = _answer(request)
         write_frame(replies, msgspec.msgpack.encode(_with_prints(answer, output.kept)))
         status = 0
     except BaseException:
@@ -63,10 +70,19 @@ def become_candidate(request: CaptureRequest, reply: int, prints: int) -> NoRetu
         os._exit(status)
 
 
-def _with_prints(answer: CaptureReply | FailureReply, printed: str) -> CaptureReply | FailureReply:
+def _answer(request: CaptureRequest | OutlineRequest) -> Answer:
+    from maxkernel.worker.capture import capture
+    from maxkernel.worker.outline import outline
+
+    return capture(request) if isinstance(request, CaptureRequest) else outline(request)
+
+
+def _with_prints(answer: Answer, printed: str) -> Answer:
     """The answer with what the candidate printed; a failure carries it after its own detail."""
     if isinstance(answer, CaptureReply):
         return CaptureReply(answer.artifact, printed)
+    if isinstance(answer, OutlineReply):
+        return answer
     if not printed.strip():
         return answer
     detail = f"{answer.failure.detail}\nprinted before that:\n{printed[-PRINTS_IN_DETAIL:]}"

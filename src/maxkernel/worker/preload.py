@@ -22,6 +22,7 @@ _MODULES = (
     "jax._src.xla_transform",
     "jaxlib.mlir.dialects.mhlo",
     "maxkernel.worker.capture",
+    "maxkernel.worker.outline",
 )
 _GPU_INTERPRETER = "jax._src.pallas.mosaic_gpu.interpret.interpret_pallas_call"
 

@@ -22,6 +22,7 @@ from maxkernel.types.messages import (
     FRAME_LIMIT,
     CaptureRequest,
     FailureReply,
+    OutlineRequest,
     PingReply,
     PingRequest,
 )
@@ -54,7 +55,7 @@ def serve(requests: int, replies: int) -> None:
     _preload()
     limits.protect_memory()
     limits.use_few_processors()
-    decoder = msgspec.msgpack.Decoder(CaptureRequest | PingRequest)
+    decoder = msgspec.msgpack.Decoder(CaptureRequest | OutlineRequest | PingRequest)
     while (body := read_frame(requests, FRAME_LIMIT)) is not None:
         request = decoder.decode(body)
         if isinstance(request, PingRequest):
@@ -92,7 +93,7 @@ def _preload() -> None:
     preload.everything()
 
 
-def _capture(request: CaptureRequest) -> bytes:
+def _capture(request: CaptureRequest | OutlineRequest) -> bytes:
     """The reply's body: the child's own, or a failure when it gave none in time."""
     deadline = time.monotonic() + request.seconds
     child = _fork(request)
@@ -114,7 +115,7 @@ def _capture(request: CaptureRequest) -> bytes:
     return _no_reply(request, status, late, child.output.decode(errors="replace"))
 
 
-def _fork(request: CaptureRequest) -> _Child:
+def _fork(request: CaptureRequest | OutlineRequest) -> _Child:
     reply_read, reply_write = os.pipe()
     print_read, print_write = os.pipe()
     pid = os.fork()
@@ -175,7 +176,9 @@ def _end(pid: int) -> int:
     return os.waitpid(pid, 0)[1]
 
 
-def _no_reply(request: CaptureRequest, status: int, late: bool, output: str) -> bytes:
+def _no_reply(
+    request: CaptureRequest | OutlineRequest, status: int, late: bool, output: str
+) -> bytes:
     if late or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU):
         return _failed(
             "timeout",

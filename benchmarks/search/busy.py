@@ -1,0 +1,55 @@
+"""CPU seconds of this program and its workers, and how many threads had work at a time."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from maxkernel.executor.tree import family, read
+
+TICKS = os.sysconf("SC_CLK_TCK")
+PAUSE = 0.5
+"""Seconds between two looks at what runs: a look takes a few milliseconds, which count."""
+
+
+def cpu_seconds() -> float:
+    """Of this process, its descendants, and those of them that have ended."""
+    fields = [_stat(f"/proc/{pid}/stat")[11:15] for pid in family(os.getpid())]
+    return sum(int(ticks) for four in fields for ticks in four) / TICKS
+
+
+class Busy(threading.Thread):
+    """Counts threads that run or could run, but for its own, up to so many as there are cores."""
+
+    def __init__(self, cores: int) -> None:
+        super().__init__(daemon=True)
+        self._cores = cores
+        self._samples: list[int] = []
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        """Until it is told to stop."""
+        me = threading.get_native_id()
+        while not self._over.wait(PAUSE):
+            self._samples.append(sum(_runnable(pid, me) for pid in family(os.getpid())))
+
+    def stop(self) -> float:
+        """The share of the cores that there was work for."""
+        self._over.set()
+        self.join()
+        counted = sum(min(self._cores, n) for n in self._samples)
+        return counted / (self._cores * max(1, len(self._samples)))
+
+
+def _runnable(pid: int, me: int) -> int:
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return 0
+    others = [thread for thread in threads if int(thread) != me]
+    return sum(_stat(f"/proc/{pid}/task/{thread}/stat")[:1] == [b"R"] for thread in others)
+
+
+def _stat(path: str) -> list[bytes]:
+    """The fields from the state on; none of what has gone."""
+    return read(path).rpartition(b") ")[2].split()
