@@ -126,7 +126,8 @@ def _facts(op: OpTime, program: ProgramTime) -> str:
         whole = f" of {size_words(program.vmem_bytes)}" if program.vmem_bytes else ""
         parts.append(f"VMEM {size_words(vmem)}{whole}")
     live = max((region.live_registers for region in op.regions), default=0)
-    parts.append(f"at most {live} of {registers_of(program.target)} vector registers live")
+    if live:
+        parts.append(f"at most {live} of {registers_of(program.target)} vector registers live")
     spills = spill_share(op.units)
     room = sum(buffer.bytes for buffer in op.buffers if buffer.name == SPILLS)
     size = f" ({size_words(room)})" if room else ""

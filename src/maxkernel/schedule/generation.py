@@ -7,7 +7,7 @@ one for v6e does. Found by comparing dumps of the same programs for all five.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from maxkernel.schedule.problem import ScheduleError
 from maxkernel.schedule.text import Bundle
@@ -25,10 +25,10 @@ _SIGNS = (
 """What only instructions of these generations have in their names."""
 
 
-def check_text(name: str, text: str, target: Target) -> None:
+def check_names(name: str, instructions: Collection[str], target: Target) -> None:
     """Raises ScheduleError(`foreign`) where instructions are not those of the target."""
     for sign, generations in _SIGNS:
-        if target.name not in generations and sign in text:
+        if target.name not in generations and any(sign in op for op in instructions):
             raise _foreign(
                 name, f"has instructions with {sign!r} in their names", generations, target
             )

@@ -16,6 +16,7 @@ _MATMUL, _SPILL = _UNIT_INDEX["matmul"], _UNIT_INDEX["spill"]
 class Kind(msgspec.Struct, frozen=True, gc=False):
     """What the names of a bundle's instructions say."""
 
+    names: tuple[str, ...]
     units: tuple[int, ...]
     """As `COUNTED`, without spills."""
     issued: tuple[int, ...]
@@ -40,6 +41,7 @@ def kind_of(ops: tuple[str, ...]) -> Kind:
             counts[_MATMUL] += 1
     vectors = tuple(at for at, op in enumerate(ops) if is_vector(op))
     return Kind(
+        ops,
         tuple(counts),
         tuple(issued),
         tuple(at for at in range(len(ops)) if at not in vectors),

@@ -17,7 +17,8 @@ SOURCE_FLAG = "xla_mosaic_enable_llo_source_annotations"
 
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _PLACE = re.compile(r'"(\d+)":(\d+)')
-_REGISTER = re.compile(r"%v\d+_v(\d{1,3})\b( = )?")
+_REGISTER = re.compile(r"%v\d+_v(0|[1-9]\d{0,2})\b( = )?")
+_BITS = {str(number): 1 << number for number in range(1000)}
 _LIBRARY = ("site-packages", "dist-packages")
 _NAME_LIMIT = 80
 
@@ -83,9 +84,9 @@ def registers_of(body: str) -> tuple[int, int]:
     reads = writes = 0
     for number, written in _REGISTER.findall(body) if "%v" in body else ():
         if written:
-            writes |= 1 << int(number)
+            writes |= _BITS[number]
         else:
-            reads |= 1 << int(number)
+            reads |= _BITS[number]
     return reads, writes
 
 

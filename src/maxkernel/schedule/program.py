@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from maxkernel.schedule.context import SPACING, Context
 from maxkernel.schedule.dma import DmaQueue
 from maxkernel.schedule.folder import Dump
-from maxkernel.schedule.generation import check_slots, check_text
+from maxkernel.schedule.generation import check_names, check_slots
 from maxkernel.schedule.lanes import with_addresses, with_inlined_calls
 from maxkernel.schedule.machine import Activity, Given, Machine
 from maxkernel.schedule.opcodes import COUNTED
@@ -258,8 +258,9 @@ class Library:
         """The program; raises ScheduleError, for final bundles too: their text hides delays."""
         if _FINAL.search(text):
             raise ScheduleError("foreign", f"{name}: final bundles, not packed-bundles-post-ra")
-        check_text(name, text, self._target)
-        return parse_program(text, name)
+        program = parse_program(text, name)
+        check_names(name, program.names, self._target)
+        return program
 
     def _translate(self, program: Program, top: bool) -> Executable:
         flags = _TOP_FLAGS if top else 0

@@ -39,15 +39,16 @@ class _Stretch:
         self.waits = False
 
 
-def regions_of(run: OpRun) -> tuple[RegionTime, ...]:
+def regions_of(run: OpRun, pressure: bool) -> tuple[RegionTime, ...]:
     """The regions of an op over all its calls, in program order; their cycles add up to the op's.
 
-    Regions beyond the limit are added up in one, the last.
+    Regions beyond the limit are added up in one, the last. `pressure`: with their registers.
     """
     if run.executable is None:
         return ()
     executions = executions_of(run)
-    live = live_registers(run.executable.program.bundles, run.executable.blocks)
+    bundles = run.executable.program.bundles
+    live = live_registers(bundles, run.executable.blocks) if pressure else [0] * len(bundles)
     stretches = _stretches(run, executions)
     regions = [_region(run, stretch, executions, live) for stretch in stretches]
     named = _named(regions)

@@ -238,7 +238,7 @@ def _op_time(
         hlo=dump.hlo.short(slowest.name),
         bundles=len(slowest.executable.program.bundles) if slowest.executable else 0,
         needed_bytes=dump.hlo.bytes_in_hbm(slowest.name) * slowest.calls,
-        regions=regions_of(slowest) if kernel or detailed else (),
+        regions=regions_of(slowest, pressure=kernel) if kernel or detailed else (),
         copies=copies_of(slowest) if kernel or detailed else (),
         lines=lines_of(slowest) if kernel else (),
         buffers=vmem.of(slowest.name, dump.equal.get(slowest.name, "")) if kernel else (),

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from maxkernel.schedule.kinds import NO_UNITS, kind_of, with_spills
+from maxkernel.schedule.kinds import NO_UNITS, Kind, kind_of, with_spills
 from maxkernel.schedule.origin import Place, Places, without_strings
 from maxkernel.schedule.problem import ScheduleError
 
@@ -82,6 +82,8 @@ class Program(msgspec.Struct, frozen=True):
     regions: dict[int, int]
     unknown: dict[str, int]
     places: tuple[Place, ...] = ()
+    names: frozenset[str] = frozenset()
+    """Of all its instructions."""
 
 
 _LABEL = re.compile(r"/\*(\w+=)\*/")
@@ -101,7 +103,7 @@ def parse_program(text: str, name: str) -> Program:
     plain, comments = _lift_comments(text)
     places = Places(strings, comments)
     bundles: list[Bundle] = []
-    unknown: Counter[str] = Counter()
+    kinds: list[Kind] = []
     for line in plain.splitlines():
         match = _BUNDLE.match(line)
         if match is None:
@@ -112,9 +114,13 @@ def parse_program(text: str, name: str) -> Program:
             raise ScheduleError(
                 "truncated", f"{name}: bundle {len(bundles):#x} is missing; found {match[1]} next"
             )
-        bundles.append(_bundle(match, comments, places, unknown, name))
+        bundles.append(_bundle(match, comments, places, kinds, name))
     regions = _regions(bundles, name)
-    return Program(name, tuple(bundles), regions, dict(unknown), places.found)
+    unknown = Counter(op for kind in kinds if kind.unknown for op in kind.unknown)
+    names = frozenset(
+        op for kind in {id(kind): kind for kind in kinds}.values() for op in kind.names
+    )
+    return Program(name, tuple(bundles), regions, dict(unknown), places.found, names)
 
 
 def _lift_comments(text: str) -> tuple[str, list[str]]:
@@ -141,25 +147,27 @@ def _bad_line(line: str, name: str, bundle: int) -> ScheduleError:
 
 
 def _bundle(
-    match: re.Match[str], comments: list[str], places: Places, unknown: Counter[str], name: str
+    match: re.Match[str], comments: list[str], places: Places, kinds: list[Kind], name: str
 ) -> Bundle:
     body = match[3]
     depth = match[2].count(">")
     starts, ends = _marks(match[4], comments) if match[4] else ((), ())
     if not body.strip():
         return Bundle((), NO_UNITS, depth, starts, ends)
-    texts = body.split(" ;; ")
     ops = _OPS.findall(body)
-    if len(ops) != len(texts):
-        ops = [_split(text, name)[1] for text in texts]
+    if len(ops) != body.count(" ;; ") + 1:
+        ops = [_split(text, name)[1] for text in body.split(" ;; ")]
     kind = kind_of(tuple(ops))
-    unknown.update(kind.unknown)
+    kinds.append(kind)
+    units = kind.units
+    if not (kind.scalars or places.any or "_spill]" in body):
+        return Bundle((), units, depth, starts, ends, (), body)
+    texts = body.split(" ;; ")
     placed: list[tuple[int, int]] = []
     if places.any:
         for text, unit in zip(texts, kind.issued, strict=True):
             if unit >= 0 and (where := places.first(_KEPT.findall(text))) >= 0:
                 placed.append((where, unit))
-    units = kind.units
     if "_spill]" in body:
         units = with_spills(units, sum("_spill]" in texts[at] for at in kind.vectors))
     parsed = tuple(_instruction(texts[at], comments, name) for at in kind.scalars)
