@@ -10,6 +10,7 @@ search that nobody disturbed. Both use a cache of their own, so that everything 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import signal
@@ -59,6 +60,14 @@ def picture(folder: Path) -> list[object]:
              for t in n.trials])
             for n in read_board(run).graph
         ]  # fmt: skip
+
+
+def difference(calm: list[object], shaken: list[object]) -> str:
+    """The first node in which two graphs differ; empty when they are the same."""
+    for one, other in itertools.zip_longest(calm, shaken):
+        if one != other:
+            return f"undisturbed: {one}\ndisturbed:   {other}"
+    return ""
 
 
 def disturb(folder: Path, task: Path, candidates: int, kills: int, rng: random.Random) -> str:
@@ -111,9 +120,11 @@ def main() -> None:
         rng = random.Random(options.seed)
         print(disturb(shaken, task, options.candidates, options.kills, rng), flush=True)
         start(calm, task, options.candidates).wait()
-        same = picture(calm) == picture(shaken)
-        print(f"\nthe graph of an undisturbed search: {'the same' if same else 'another one'}")
-    sys.exit(0 if same else 1)
+        apart = difference(picture(calm), picture(shaken))
+        print(f"\nthe graph of an undisturbed search: {'another one' if apart else 'the same'}")
+        if apart:
+            print(f"the first difference:\n{apart}")
+    sys.exit(1 if apart else 0)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,9 @@
 """Capture: good kernels become artifacts, bad and hostile ones typed failures."""
 
+import os
+import signal
+import time
+
 import pytest
 from worker_samples import (
     HEADER,
@@ -11,8 +15,10 @@ from worker_samples import (
 )
 
 from maxkernel.executor import LocalExecutor
+from maxkernel.executor.tree import family, read
 from maxkernel.types import ArraySpec, Failure, Tunable
 from maxkernel.types.messages import CaptureReply, FailureReply, OutlineReply, OutlineRequest
+from maxkernel.worker.zygote import KILLED_AGAIN
 
 
 def refused(executor: LocalExecutor, source: str, **changes: object) -> Failure:
@@ -207,6 +213,7 @@ HOSTILE = {
         "b = msgspec.msgpack.encode({'type': 'failed', 'failure': f})\n"
         "os.write(3, len(b).to_bytes(4, 'big') + b); os._exit(0)", "crash", "x?[2J",
     ),
+    "kills itself": ("import os; os.kill(os.getpid(), 9)", "crash", "by SIGKILL, 4 times in a row"),
     "interrupts": ("raise KeyboardInterrupt", "trace", "KeyboardInterrupt"),
     "recurses": ("def f(): return f()\nf()", "trace", "recursion"),
 }  # fmt: skip
@@ -226,6 +233,32 @@ def test_sleeping_and_spinning_are_cut_off(executor: LocalExecutor) -> None:
         failure = refused(executor, pointless(first), seconds=0.5)
         assert failure.kind == "timeout"
         assert "0.5 s" in failure.message
+
+
+def kill_children(executor: LocalExecutor, times: int) -> None:
+    """Kills that many processes of candidates, one after another, from outside."""
+    hit: set[int] = set()
+    ends = time.monotonic() + 60
+    while len(hit) < times and time.monotonic() < ends:
+        time.sleep(0.02)
+        for worker in executor.pids:
+            *others, last = family(worker)
+            if b"asleep" in read(f"/proc/{last}/comm") and others and last not in hit:
+                os.kill(last, signal.SIGKILL)
+                hit.add(last)
+
+
+@pytest.mark.parametrize("times", [1, 3, 4])
+def test_a_candidate_is_not_blamed_for_kills(executor: LocalExecutor, times: int) -> None:
+    first = "import ctypes, time; ctypes.CDLL(None).prctl(15, b'asleep'); time.sleep(0.5)"
+    future = executor.submit(capture_of(f"{first}\n{RMSNORM_KERNEL}", seconds=60.0))
+    kill_children(executor, times)
+    reply = future.result()
+    if times <= KILLED_AGAIN:
+        assert isinstance(reply, CaptureReply), reply
+    else:
+        assert isinstance(reply, FailureReply)
+        assert reply.failure.kind == "crash" and "SIGKILL" in reply.failure.message
 
 
 def test_prints_come_back_and_corrupt_nothing(executor: LocalExecutor) -> None:

@@ -34,7 +34,7 @@ def limit_candidate(seconds: float, memory_bytes: int) -> None:
     CPU time is a backstop for the parent's clock: it counts every thread.
     """
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    cpu = math.ceil(seconds) * (os.cpu_count() or 1) + 1
+    cpu = cpu_seconds(seconds)
     for kind, value in (
         (resource.RLIMIT_AS, memory_bytes),
         (resource.RLIMIT_CPU, cpu),
@@ -45,6 +45,11 @@ def limit_candidate(seconds: float, memory_bytes: int) -> None:
         _, hard = resource.getrlimit(kind)
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (value, value))
+
+
+def cpu_seconds(seconds: float) -> int:
+    """Processor time, over all threads, that a child with so many seconds of wall time may use."""
+    return math.ceil(seconds) * (os.cpu_count() or 1) + 1
 
 
 def _prctl(option: int, value: int) -> None:

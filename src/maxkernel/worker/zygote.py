@@ -33,6 +33,9 @@ from maxkernel.worker.framing import read_frame, write_frame
 OUTPUT_LIMIT = 4096
 """Last bytes of a candidate's output that are kept."""
 
+KILLED_AGAIN = 3
+"""How often a child is started once more that ended by a SIGKILL which nobody here sent."""
+
 
 @dataclass
 class _Child:
@@ -41,12 +44,23 @@ class _Child:
     prints: int
     frame: bytearray = field(default_factory=bytearray)
     output: bytes = b""
+    late: bool = False
+    status: int = 0
+    """As waitpid tells it."""
+    killed: bool = False
+    """By a SIGKILL that was not sent here, and that neither its processor time nor its memory
+    explains (a kernel that runs out of memory kills with that signal too)."""
 
     def frame_size(self) -> int | None:
         """Bytes that the frame will have; None before its length is known."""
         if len(self.frame) < 4:
             return None
         return 4 + struct.unpack(">I", self.frame[:4])[0]
+
+    def whole(self) -> bool:
+        """Whether the frame is complete."""
+        size = self.frame_size()
+        return size is not None and len(self.frame) >= size
 
 
 def serve(requests: int, replies: int) -> None:
@@ -65,6 +79,18 @@ def serve(requests: int, replies: int) -> None:
         environment.bound_log()
 
 
+def _try_confinement() -> int:
+    """The wait status of a child that confines itself."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            seccomp.confine()
+            os._exit(0)
+        except OSError:
+            os._exit(1)
+    return os.waitpid(pid, 0)[1]
+
+
 def _versions() -> dict[str, str]:
     from maxkernel.worker.serve import versions
 
@@ -73,14 +99,10 @@ def _versions() -> dict[str, str]:
 
 def _require_confinement() -> None:
     """Tries the system call filter in a child. Raises SeccompError where it cannot be had."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            seccomp.confine()
-            os._exit(0)
-        except OSError:
-            os._exit(1)
-    if os.waitpid(pid, 0)[1] != 0:
+    status = _try_confinement()
+    if _by_sigkill(status):  # by somebody else: that says nothing of this machine
+        status = _try_confinement()
+    if status != 0:
         raise seccomp.SeccompError(
             errno.ENOSYS, "candidates need seccomp filters: Linux on x86-64 or aarch64"
         )
@@ -95,14 +117,7 @@ def _preload() -> None:
 
 def _capture(request: CaptureRequest | OutlineRequest) -> bytes:
     """The reply's body: the child's own, or a failure when it gave none in time."""
-    deadline = time.monotonic() + request.seconds
-    child = _fork(request)
-    try:
-        late = _listen(child, deadline)
-    finally:
-        os.close(child.replies)
-        os.close(child.prints)
-        status = _end(child.pid)
+    child = _run(request)
     size = child.frame_size()
     if size is not None and size - 4 > CAPTURE_FRAME_LIMIT:
         return _failed(
@@ -110,9 +125,27 @@ def _capture(request: CaptureRequest | OutlineRequest) -> bytes:
             f"the program is larger than {CAPTURE_FRAME_LIMIT >> 20} MiB",
             "build large arrays inside the kernel instead of baking them in",
         )
-    if size is not None and len(child.frame) >= size:
+    if child.whole():
         return bytes(child.frame[4:size])
-    return _no_reply(request, status, late, child.output.decode(errors="replace"))
+    return _no_reply(request, child)
+
+
+def _run(request: CaptureRequest | OutlineRequest) -> _Child:
+    """A child that has ended. One that others killed says nothing of its candidate: another one
+    is started, a few times and within the request's time, since candidates can kill themselves."""
+    deadline = time.monotonic() + request.seconds
+    again = KILLED_AGAIN
+    while True:
+        child = _fork(request)
+        try:
+            child.late = _listen(child, deadline)
+        finally:
+            os.close(child.replies)
+            os.close(child.prints)
+            _end(child, request)
+        if child.whole() or not child.killed or not again:
+            return child
+        again -= 1
 
 
 def _fork(request: CaptureRequest | OutlineRequest) -> _Child:
@@ -162,23 +195,29 @@ def _drain(child: _Child) -> None:
         pass
 
 
-def _end(pid: int) -> int:
-    """Kills and reaps the child; its wait status.
+def _end(child: _Child, request: CaptureRequest | OutlineRequest) -> None:
+    """Kills and reaps the child, and notes how it ended.
 
     A child that is about to exit by itself gets a moment, so that its own status is seen.
     """
     for _ in range(50):
-        done, status = os.waitpid(pid, os.WNOHANG)
+        done, child.status, used = os.wait4(child.pid, os.WNOHANG)
         if done:
-            return status
+            spent = used.ru_utime + used.ru_stime >= limits.cpu_seconds(request.seconds)
+            large = used.ru_maxrss << 10 > request.memory_bytes // 2
+            child.killed = _by_sigkill(child.status) and not (child.late or spent or large)
+            return
         time.sleep(0.001)
-    os.kill(pid, signal.SIGKILL)
-    return os.waitpid(pid, 0)[1]
+    os.kill(child.pid, signal.SIGKILL)
+    child.status = os.waitpid(child.pid, 0)[1]
 
 
-def _no_reply(
-    request: CaptureRequest | OutlineRequest, status: int, late: bool, output: str
-) -> bytes:
+def _by_sigkill(status: int) -> bool:
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+
+
+def _no_reply(request: CaptureRequest | OutlineRequest, child: _Child) -> bytes:
+    status, late, output = child.status, child.late, child.output.decode(errors="replace")
     if late or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU):
         return _failed(
             "timeout",
@@ -195,6 +234,7 @@ def _no_reply(
         )
     if os.WIFSIGNALED(status):
         how = f"was killed by {signal.Signals(os.WTERMSIG(status)).name}"
+        how += f", {1 + KILLED_AGAIN} times in a row," if child.killed else ""
     else:
         how = f"exited with status {os.WEXITSTATUS(status)}"
     return _failed(
