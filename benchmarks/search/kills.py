@@ -37,9 +37,18 @@ def start(folder: Path, task: Path, candidates: int) -> subprocess.Popen[bytes]:
         [command, *words, "--max-evaluations", str(candidates), "--json"],
         cwd=folder,
         env=os.environ | {"MAXKERNEL_CACHE_DIR": str(folder / "cache")},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=(folder / "output").open("ab"),
+        stderr=subprocess.STDOUT,
     )
+
+
+def ended(process: subprocess.Popen[bytes], folder: Path) -> bool:
+    """True when a driver has finished its search, which has status 0 or 1; faults are printed."""
+    status = process.poll()
+    if status is not None and status > 1:
+        words = (folder / "output").read_text(errors="replace").splitlines()[-1:]
+        print(f"a driver gave up with status {status}: {words}", flush=True)
+    return status in (0, 1)
 
 
 def finished(folder: Path) -> tuple[set[str], list[str]]:
@@ -77,10 +86,10 @@ def disturb(folder: Path, task: Path, candidates: int, kills: int, rng: random.R
     process = start(folder, task, candidates)
     while drivers + workers < kills:
         time.sleep(rng.uniform(0.3, 5.0))
-        if process.poll() is not None:
+        if ended(process, folder):
             break
         members = family(process.pid)[1:]
-        if rng.random() < 0.5 and members:
+        if rng.random() < 0.5 and members and process.poll() is None:
             victim = rng.choice(members)
             try:
                 os.kill(victim, signal.SIGKILL)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import maxkernel
 from maxkernel.errors import EnvironmentFault
+from maxkernel.sandbox.trial import attempt
 
 PACKAGE = Path(maxkernel.__file__).resolve().parent
 """The source of maxkernel itself."""
@@ -39,9 +40,8 @@ def probe(python: str) -> Interpreter:
     Raises EnvironmentFault when it cannot be run.
     """
     try:
-        done = subprocess.run(
-            [python, "-E", "-c", _PROBE], capture_output=True, timeout=60, check=True, text=True
-        )
+        done = attempt([python, "-E", "-c", _PROBE], 60)
+        done.check_returncode()
         prefix, base, exec_prefix, path, user_base = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise EnvironmentFault(

@@ -13,6 +13,7 @@ from maxkernel.errors import EnvironmentFault
 from maxkernel.sandbox.base import Job, Sandbox
 from maxkernel.sandbox.bubblewrap import Bubblewrap
 from maxkernel.sandbox.none import NoSandbox
+from maxkernel.sandbox.trial import attempt
 
 _SECONDS = 10.0
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
@@ -54,7 +55,7 @@ def _problem(binary: str) -> str:
     job = Job(read_only=(), writable=None)
     command = Bubblewrap(binary).wrap([shutil.which("true") or "/bin/true"], job)
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_SECONDS, env={})
+        done = attempt(command, _SECONDS, {})
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     if done.returncode == 0:
