@@ -34,6 +34,8 @@ ZEROS = 1 / 3
 """Share of elements that `signed zeros` replaces."""
 FEW = 2
 """An array of at most so many different values, zero aside, is a mask."""
+HEAD = 4096
+"""Elements looked at before the rest: they mostly tell whether an array is a mask or sorted."""
 SMALL_ARRAY = 8
 """Elements below which that cannot be told."""
 
@@ -95,18 +97,24 @@ def is_data(array: Array, use: Use) -> bool:
     """Whether the values of an input are free: no mask, no table, no index and no length."""
     if array.dtype == np.bool_ or array.size < 1 or use.indexes or use.bounds:
         return False
-    wide = array.astype(np.float64)
-    values = wide[np.isfinite(wide) & (wide != 0)]
-    few = len(np.unique(values)) <= FEW and array.size >= SMALL_ARRAY
-    return values.size > 0 and not few and not is_sorted(wide)
+    flat = array.reshape(-1)
+    for part in (flat[:HEAD], flat):
+        wide = part.astype(np.float64)
+        values = wide[np.isfinite(wide) & (wide != 0)]
+        if values.size and (array.size < SMALL_ARRAY or len(np.unique(values)) > FEW):
+            return not is_sorted(array)
+    return False
 
 
 def is_sorted(array: Array) -> bool:
     """Whether an array never falls along its last axis, or never rises."""
     if array.ndim == 0 or array.shape[-1] < 4:
         return False
-    steps = np.diff(array, axis=-1)
-    return bool((steps >= 0).all() or (steps <= 0).all())
+    for part in (array.reshape(-1, array.shape[-1])[0, :HEAD], array):
+        steps = np.diff(part.astype(np.float64), axis=-1)
+        if not ((steps >= 0).all() or (steps <= 0).all()):
+            return False
+    return True
 
 
 def _is_integer(dtype: np.dtype[Any]) -> bool:

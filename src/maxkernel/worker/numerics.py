@@ -21,6 +21,8 @@ or differ by at most atol where the task gives an atol of 1 or more.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -40,6 +42,10 @@ MEANINGLESS_SHARE = 1 / 8
 """Of the output's spread: a reference, or inputs, less certain than this tell nothing."""
 NO_RATIO = 1e9
 """Stands for an excess without a finite ratio: an error where none is allowed."""
+
+PIECE = 1 << 13
+"""Elements that are worked on at a time: their intermediate results stay in a core's own cache,
+and BLAS, which wakes all its threads for a longer dot product, takes none."""
 
 Floats = NDArray[np.float64]
 
@@ -102,28 +108,28 @@ def truth_of(
     good as its inputs may be off by as much, so it counts like an error of the reference's own.
     All have one shape; the reference has the output's dtype.
     """
-    r, o = (np.asarray(a, np.float64).ravel() for a in (reference, oracle))
-    n = o if noise is None else np.asarray(noise, np.float64).ravel()
-    finite = np.isfinite(o) & np.isfinite(r)
-    usable, strange = None, (r[:0], o[:0])
-    if not finite.all() and not _is_exact(reference.dtype):
-        usable, strange = finite, (r[~finite], o[~finite])
-        r, o, n = r[finite], o[finite], n[finite]
-    own = np.fmax(np.abs(r - o), np.abs(n - o)) if noise is not None else np.abs(r - o)
-    spread = _rms(o - o.mean()) if o.size else 0.0
-    own_rms = _rms(own)
+    r, o = reference.ravel(), np.asarray(oracle, np.float64).ravel()
+    n = None if noise is None else noise.ravel()
+    usable, strange = None, (o[:0], o[:0])
+    if not _is_exact(reference.dtype) and not (_all_finite(o) and _all_finite(r)):
+        r = np.asarray(r, np.float64)
+        usable = np.isfinite(o) & np.isfinite(r)
+        strange = (r[~usable], o[~usable])
+        r, o, n = r[usable], o[usable], n if n is None else n[usable]
+    own = _own_errors(r, o, n)
+    spread = _rms(o, float(o.mean())) if o.size else 0.0
     allowance = 0.0
     if o.size and not _is_exact(reference.dtype):
-        allowance = rms_allowance(own_rms, o, spread, unit_roundoff(reference.dtype), tolerance)
+        allowance = rms_allowance(own.rms, o, spread, unit_roundoff(reference.dtype), tolerance)
     return Truth(
         reference=reference,
         oracle=o,
         usable=usable,
         strange=strange,
         tolerance=tolerance,
-        own_max=float(own.max(initial=0.0)),
-        own_rms=own_rms,
-        own_wrong=int(np.count_nonzero(own)),
+        own_max=own.largest,
+        own_rms=own.rms,
+        own_wrong=own.wrong,
         spread=spread,
         scale=_rms(o),
         rms_allowance=allowance,
@@ -144,26 +150,29 @@ def compare_with(candidate: NDArray[Any], truth: Truth) -> OutputError:
     """As `compare`, with what several candidates share computed once."""
     if truth.exact:
         return _compare_exact(candidate, truth)
-    c, o = np.asarray(candidate, np.float64).ravel(), truth.oracle
-    nonfinite = 0
+    c, nonfinite = candidate.ravel(), 0
     if truth.usable is not None:
+        c = np.asarray(c, np.float64)
         nonfinite = _differ_where_nonfinite(c[~truth.usable], *truth.strange)
         c = c[truth.usable]
-    finite = np.isfinite(c)
-    if not finite.all():
-        nonfinite += int(np.count_nonzero(~finite))
-        c, o = c[finite], o[finite]
-    error = np.abs(c - o)
-    excess, allowance = 0.0, 0.0
-    if o.size:
-        allowance = truth.rms_allowance
-        allowed = truth.tolerance.rtol * np.abs(o) + truth.tolerance.atol
+    errors, excess = _Errors(), 0.0
+    for piece in _pieces(c.size):
+        mine, true = np.asarray(c[piece], np.float64), truth.oracle[piece]
+        finite = np.isfinite(mine)
+        if not finite.all():
+            nonfinite += int(np.count_nonzero(~finite))
+            mine, true = mine[finite], true[finite]
+        error = np.abs(mine - true)
+        errors.add(error)
+        allowed = truth.tolerance.rtol * np.abs(true) + truth.tolerance.atol
         np.maximum(allowed, REFERENCE_MAX_FACTOR * truth.own_max, out=allowed)
-        rms_ratio = _ratio(np.array([_rms(error)]), np.array([allowance]))
-        excess = max(_ratio(error, allowed), rms_ratio)
+        excess = max(excess, _ratio(error, allowed))
+    allowance = truth.rms_allowance if errors.count else 0.0
+    if errors.count:
+        excess = max(excess, _ratio(np.array([errors.rms]), np.array([allowance])))
     return OutputError(
-        max_abs=float(error.max(initial=0.0)),
-        rms=_rms(error),
+        max_abs=errors.largest,
+        rms=errors.rms,
         reference_max_abs=truth.own_max,
         reference_rms=truth.own_rms,
         spread=truth.spread,
@@ -230,11 +239,58 @@ def _differ_where_nonfinite(c: Floats, r: Floats, o: Floats) -> int:
     return int(np.count_nonzero(~(alike(c, r) | alike(c, o))))
 
 
-def _rms(values: Floats) -> float:
-    return float(np.sqrt(np.dot(values, values) / values.size)) if values.size else 0.0
+class _Errors:
+    """Of some elements: how many, the largest error, how many are no zeros, and the RMS."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.largest = 0.0
+        self.wrong = 0
+        self._squares = 0.0
+
+    def add(self, error: Floats) -> None:
+        """Some more, none of them negative."""
+        self.count += error.size
+        self.largest = max(self.largest, float(error.max(initial=0.0)))
+        self.wrong += int(np.count_nonzero(error))
+        self._squares += float(np.dot(error, error))
+
+    @property
+    def rms(self) -> float:
+        """0 of none."""
+        return math.sqrt(self._squares / self.count) if self.count else 0.0
+
+
+def _own_errors(r: NDArray[Any], o: Floats, noise: NDArray[Any] | None) -> _Errors:
+    """The reference's, or those of rounded inputs where they are larger."""
+    found = _Errors()
+    for piece in _pieces(o.size):
+        own = np.abs(np.asarray(r[piece], np.float64) - o[piece])
+        if noise is not None:
+            own = np.fmax(own, np.abs(np.asarray(noise[piece], np.float64) - o[piece]))
+        found.add(own)
+    return found
+
+
+def _pieces(size: int) -> Iterator[slice]:
+    return (slice(start, start + PIECE) for start in range(0, size, PIECE))
+
+
+def _all_finite(values: NDArray[Any]) -> bool:
+    pieces = _pieces(values.size)
+    return all(bool(np.isfinite(np.asarray(values[p], np.float64)).all()) for p in pieces)
+
+
+def _rms(values: Floats, around: float = 0.0) -> float:
+    found = _Errors()
+    for piece in _pieces(values.size):
+        found.add(np.abs(values[piece] - around))
+    return found.rms
 
 
 def _ratio(error: Floats, allowed: Floats) -> float:
+    if allowed.min(initial=1.0) > 0:
+        return float(min((error / allowed).max(initial=0.0), NO_RATIO))
     with np.errstate(divide="ignore"):
         ratio = np.divide(error, allowed, out=np.zeros_like(error), where=error > 0)
     return float(min(ratio.max(), NO_RATIO))
