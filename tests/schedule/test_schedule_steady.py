@@ -65,6 +65,33 @@ def test_a_program_that_computes_long_enough_hides_it(tmp_path: Path) -> None:
     assert (copy.cycles, copy.read_bytes) == (0.0, 8 * MIB)
 
 
+def test_bandwidth_falls_once_a_program_has_moved_much(tmp_path: Path) -> None:
+    """Sixty copies of 128 MiB: on v6e the published rate holds for its first gigabytes only."""
+    granules, clock = 4 * MIB, clock_of(TARGETS["v6e"])
+
+    def copies(count: int, target: str) -> float:
+        text = schedule(
+            "%s1_s0 = scalar_parameter_address 0  ;;  %3 = vsyncpa [#allocation5], 0",
+            *[
+                "%5 = dma.hbm_to_vmem [thread:$0]  /*hbm=*/%s1_s0, "
+                f"/*size_in_granules=*/{granules}, /*vmem=*/[#allocation6], "
+                "/*dst_syncflagno=*/[#allocation5]"
+            ]
+            * count,
+            f"%6 = dma.done.wait [#allocation5], {granules * count}",
+            "",
+        )
+        return simulate(folder_of(tmp_path / f"{target}{count}", text), TARGETS[target]).seconds
+
+    size = 128 * MIB
+    before = clock.burst_bytes // size
+    after = 60 - before - 1
+    fast, slow = size / clock.bandwidth, size / clock.bandwidth / clock.sustained
+    assert copies(10, "v6e") == pytest.approx(10 * fast, rel=0.01)
+    assert copies(60, "v6e") == pytest.approx((before + 1) * fast + after * slow, rel=0.01)
+    assert copies(60, "v5e") == pytest.approx(6 * copies(10, "v5e"), rel=0.01)
+
+
 def test_a_compiled_product_is_no_faster_than_its_bytes(tmp_path: Path) -> None:
     """256 x 16384 x 256: XLA prefetches x, so that the program itself reads w alone."""
     subprocess.run(

@@ -22,7 +22,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 CACHE_LIMIT_BYTES = 1 << 30
 """Oldest entries go when the file grows past this."""
 
-STAGE_VERSIONS = {"trace": 2, "lint": 2, "capture": 2, "outline": 1, "compile": 6}
+STAGE_VERSIONS = {"trace": 2, "lint": 2, "capture": 2, "outline": 1, "compile": 7}
 """Raised when the code of a stage changes what it answers."""
 
 

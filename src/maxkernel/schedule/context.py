@@ -1,4 +1,4 @@
-"""Where a program's memory lies when it is translated: addresses of allocations and sync flags."""
+"""What a translation needs to know: where memory and sync flags lie, and what its target does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLAG_SPACING = 32
 
 
 class Context(msgspec.Struct, frozen=True):
-    """Where a program's memory lies, and how it begins."""
+    """Where a program's memory lies, how it begins, and what it runs on."""
 
     base: int
     """Address of its first allocation; the others follow at steps of `SPACING`."""
@@ -26,6 +26,8 @@ class Context(msgspec.Struct, frozen=True):
     """Address of the program's first parameter."""
     follows_copies: bool = False
     """Whether the machine follows what copies between HBM and VMEM move."""
+    transpose: int = 0
+    """Cycles that a 32-bit register to transpose keeps its unit busy; 0: as scheduled."""
 
 
 def flag_allocations(program: Program) -> dict[str, int]:

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import math
+
 
 class DmaQueue:
     """Copies to and from HBM share one pipe, in the order of their issue. Times in cycles."""
 
-    __slots__ = ("_bandwidth", "_free", "_latency", "_piece", "_vmem", "busy")
+    __slots__ = ("_bandwidth", "_burst", "_free", "_latency", "_piece", "_slow", "_vmem", "busy")
 
-    def __init__(self, bandwidth: float, latency: float, piece: float, vmem: float) -> None:
-        """`bandwidth` and `vmem` in bytes a cycle, `latency` in cycles, `piece` in bytes."""
+    def __init__(
+        self,
+        bandwidth: float,
+        latency: float,
+        piece: float,
+        vmem: float,
+        burst: float = math.inf,
+        sustained: float = 1.0,
+    ) -> None:
+        """`bandwidth` and `vmem` in bytes a cycle, `latency` in cycles, `piece` in bytes.
+
+        After `burst` bytes to and from HBM, only the share `sustained` of `bandwidth` is left.
+        """
         self._bandwidth = bandwidth
         self._latency = latency
         self._piece = piece
         self._vmem = vmem
+        self._burst = burst
+        self._slow = bandwidth * sustained
         self._free = 0.0
         self.busy = 0.0
         """Cycles that copies to and from HBM have kept the pipe busy."""
@@ -25,5 +40,8 @@ class DmaQueue:
         start = max(now, self._free)
         took = (size + self._piece * pieces) / self._bandwidth
         self.busy += took
+        self._burst -= size
+        if self._burst < 0:
+            self._bandwidth = self._slow
         self._free = start + took
         return self._free + self._latency

@@ -27,10 +27,17 @@ def executions_of(run: OpRun) -> list[int]:
     return counts
 
 
+def cycles_of(run: OpRun, executions: Sequence[int]) -> list[int]:
+    """Cycles of each bundle of an op over all its calls, waits for copies left out."""
+    assert run.executable is not None
+    waits = run.executable.held
+    return [count * (1 + waits.get(at, 0)) for at, count in enumerate(executions)]
+
+
 def cycles_by_place(
-    bundles: Sequence[Bundle], executions: Sequence[int], start: int, end: int
+    bundles: Sequence[Bundle], spent: Sequence[int], start: int, end: int
 ) -> dict[int, float]:
-    """Cycles of each place in bundles `start` to `end` (exclusive), stalls left out.
+    """Cycles of each place in bundles `start` to `end` (exclusive), from those of each bundle.
 
     A cycle is split evenly among the instructions that have a place. An empty bundle waits for a
     result, so its cycle goes to what issues next; a bundle of instructions with no place (pipeline
@@ -39,7 +46,7 @@ def cycles_by_place(
     found: dict[int, float] = {}
     idle = 0
     for at in range(start, end):
-        bundle, count = bundles[at], executions[at]
+        bundle, count = bundles[at], spent[at]
         if not count:
             continue
         if bundle.places:
@@ -60,7 +67,8 @@ def lines_of(run: OpRun) -> tuple[LineTime, ...]:
         return ()
     program = run.executable.program
     executions = executions_of(run)
-    cycles = cycles_by_place(program.bundles, executions, 0, len(program.bundles))
+    spent = cycles_of(run, executions)
+    cycles = cycles_by_place(program.bundles, spent, 0, len(program.bundles))
     stalls = _stalls(run)
     units: dict[int, Counter[str]] = {}
     for bundle, count in zip(program.bundles, executions, strict=True):

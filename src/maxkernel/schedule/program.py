@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from maxkernel.schedule.constants import slots_of
 from maxkernel.schedule.context import SPACING, Context
 from maxkernel.schedule.dma import DmaQueue
 from maxkernel.schedule.folder import Dump
@@ -264,7 +265,8 @@ class Library:
 
     def _translate(self, program: Program, top: bool) -> Executable:
         flags = _TOP_FLAGS if top else 0
-        context = Context(self._base, flags, int(top), _PARAMETERS, follows_copies=top)
+        transpose = slots_of(self._target.name).transpose_cycles
+        context = Context(self._base, flags, int(top), _PARAMETERS, top, transpose)
         with reading(program.name):
             made = translate(program, context, self._target.delay_slots)
         if made.calls and not top:

@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 
 from maxkernel.schedule.hlo import bytes_of_shapes
-from maxkernel.schedule.lines import cycles_by_place, executions_of, named_lines
+from maxkernel.schedule.lines import cycles_by_place, cycles_of, executions_of, named_lines
 from maxkernel.schedule.opcodes import COUNTED
 from maxkernel.schedule.pressure import live_registers
 from maxkernel.schedule.program import OpRun, weighted
@@ -49,8 +49,9 @@ def regions_of(run: OpRun, pressure: bool) -> tuple[RegionTime, ...]:
     executions = executions_of(run)
     bundles = run.executable.program.bundles
     live = live_registers(bundles, run.executable.blocks) if pressure else [0] * len(bundles)
+    spent = cycles_of(run, executions)
     stretches = _stretches(run, executions)
-    regions = [_region(run, stretch, executions, live) for stretch in stretches]
+    regions = [_region(run, stretch, executions, spent, live) for stretch in stretches]
     named = _named(regions)
     kept = sorted(named, key=lambda region: -region.cycles)[:_LIMIT]
     rest = [region for region in named if region not in kept]
@@ -131,7 +132,9 @@ def _joins(last: _Stretch, part: _Stretch) -> bool:
     return not last.works or (part.end - part.start <= _SEAM and not part.waits)
 
 
-def _region(run: OpRun, stretch: _Stretch, executions: list[int], live: list[int]) -> RegionTime:
+def _region(
+    run: OpRun, stretch: _Stretch, executions: list[int], spent: list[int], live: list[int]
+) -> RegionTime:
     assert run.executable is not None
     bundles = run.executable.program.bundles
     inside = range(stretch.start, stretch.end)
@@ -145,14 +148,16 @@ def _region(run: OpRun, stretch: _Stretch, executions: list[int], live: list[int
     for (at, stats), cycles in run.activity.blame.items():
         if at in inside:
             waits[stats.site.name] = waits.get(stats.site.name, 0.0) + cycles * scale
-    places = cycles_by_place(bundles, executions, stretch.start, stretch.end)
+    places = cycles_by_place(bundles, spent, stretch.start, stretch.end)
+    cycles = sum(spent[at] for at in inside)
+    issuing = sum(count for units, count in weights.items() if any(units))
     file, lines, hot = named_lines(run, places)
     return RegionTime(
         name="",
         bundles=(stretch.start, stretch.end - 1),
         depth=stretch.depth,
         executions=stretch.executions,
-        cycles=sum(executions[at] for at in inside) + stall,
+        cycles=cycles + stall,
         stall_cycles=stall,
         units={unit: n for unit, n in zip(COUNTED, weighted(weights), strict=True) if n},
         waits=waits,
@@ -160,7 +165,7 @@ def _region(run: OpRun, stretch: _Stretch, executions: list[int], live: list[int
         lines=lines,
         hot_line=hot,
         live_registers=max(live[stretch.start : stretch.end]),
-        idle_cycles=sum(count for units, count in weights.items() if not any(units)),
+        idle_cycles=cycles - issuing,
     )
 
 

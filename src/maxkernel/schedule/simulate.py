@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
@@ -154,6 +155,8 @@ def _core(
         latency=clock.latency * clock.hz,
         piece=clock.chunk_bytes,
         vmem=VMEM_BANDWIDTH / clock.hz,
+        burst=clock.burst_bytes * share or math.inf,
+        sustained=clock.sustained,
     )
     core = Core(library, queue, number, paired, clock.granule, known)
     if other is not None:

@@ -6,7 +6,7 @@ and names of values that matched `[a-z]+[0-9]+`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from maxkernel.schedule.blocks import Block, split
 from maxkernel.schedule.context import Context
 from maxkernel.schedule.copies import DmaSite
+from maxkernel.schedule.crosslane import held
 from maxkernel.schedule.emit import Emitter
 from maxkernel.schedule.liveness import analyse
 from maxkernel.schedule.machine import Machine
@@ -37,6 +38,8 @@ class Executable(msgspec.Struct, frozen=True):
     scalars: tuple[int, ...]
     """Operands that are scalars, or lie in scalar memory, and matter."""
     unknown: dict[str, int]
+    held: dict[int, int]
+    """Cycles that a bundle waits for a cross-lane unit each time it runs, by its number."""
 
 
 def translate(program: Program, context: Context, delay_slots: int) -> Executable:
@@ -44,7 +47,10 @@ def translate(program: Program, context: Context, delay_slots: int) -> Executabl
     facts = analyse(program, context.follows_copies)
     blocks = split(program, delay_slots)
     emitter = Emitter(program, facts, context)
-    bodies = [_block_source(emitter, block, index, blocks) for index, block in enumerate(blocks)]
+    waits = held(program.bundles, blocks, context.transpose)
+    bodies = [
+        _block_source(emitter, block, index, blocks, waits) for index, block in enumerate(blocks)
+    ]
     source = _function(emitter, bodies)
     scope: dict[str, object] = dict(HELPERS)
     exec(compile(source, f"<schedule {program.name}>", "exec"), scope)
@@ -52,18 +58,23 @@ def translate(program: Program, context: Context, delay_slots: int) -> Executabl
         program, tuple(blocks), cast(Run, scope["run"]), tuple(emitter.calls),
         tuple(emitter.sites), emitter.allocations,
         emitter.reads_core,
-        tuple(emitter.scalars), dict(emitter.unknown),
+        tuple(emitter.scalars), dict(emitter.unknown), waits,
     )  # fmt: skip
 
 
-def _block_source(emitter: Emitter, block: Block, index: int, blocks: list[Block]) -> list[str]:
+def _block_source(
+    emitter: Emitter, block: Block, index: int, blocks: list[Block], waits: Mapping[int, int]
+) -> list[str]:
     lines = [f"n[{index}] += 1"]
     condition = "1"
+    offset = 0
     for at in range(block.start, block.end):
-        lines += emitter.bundle(at, at - block.start)
+        offset += waits.get(at, 0)
+        lines += emitter.bundle(at, offset)
+        offset += 1
         if at == block.branch_at and block.guard is not None:
             condition = emitter.condition(block)
-    lines.append(f"t += {block.end - block.start}")
+    lines.append(f"t += {offset}")
     number = {item.start: position for position, item in enumerate(blocks)}
     if block.target is not None:
         lines += [f"if {condition}:", *(["    burn()"] if block.backward else [])]

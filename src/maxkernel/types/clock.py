@@ -22,6 +22,10 @@ class Clock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     measured: bool
     granule: int = 32
     """Bytes of a granule, the unit of DMA sizes and strides."""
+    burst_bytes: float = 0.0
+    """Bytes of HBM traffic in one execution after which `sustained` holds; 0: never."""
+    sustained: float = 1.0
+    """Share of `bandwidth` that is left then."""
 
 
 class Calibration(msgspec.Struct, frozen=True):
