@@ -221,11 +221,16 @@ class Board:
         if not self.chains[chain]:
             del self.chains[chain]
 
-    def _intent(self, id: int, move: Move, parents: tuple[int, ...]) -> Intent:
+    def best_constants(self, parents: tuple[int, ...]) -> dict[str, Tunable]:
+        """The best constants of some designs so far, those of the first one foremost."""
         tunables: dict[str, Tunable] = {}
         for parent in reversed(parents):
             best = self.graph[parent].best
             tunables |= best.tunables if best is not None else {}
+        return tunables
+
+    def _intent(self, id: int, move: Move, parents: tuple[int, ...]) -> Intent:
+        tunables = self.best_constants(parents)
         gain = expected(self._lessons, move.name, move.gain)
         plan = move.plan if parents else self._promising(move.plan)
         return Intent(id, plan, move.name, parents, gain, move.source, tunables)

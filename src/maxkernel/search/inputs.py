@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import msgspec
+
 from maxkernel.search.board import Board
 from maxkernel.search.constants import Constants
 from maxkernel.search.graph import Node
@@ -30,7 +32,8 @@ class Inputs:
     """Sources and evaluations are left in the run file; the worker's thread reads them there."""
 
     intent: Intent | None = None
-    """What is to be written, by `implement` and `repair`; without a source."""
+    """What is to be written, by `implement` and `repair`; without a source. A move starts from
+    the best constants that its parents have when its turn comes."""
     design: int = 0
     """What is to be worked on; for `repair`, the design to mend."""
     failure: Failure | None = None
@@ -49,7 +52,9 @@ def inputs_of(board: Board, job: Job, *, history: bool) -> Inputs:
         case "plan":
             return Inputs(history=(*board.history(), *_said("", board.hints)))
         case "implement":
-            return Inputs(board.graph[job.node].intent)
+            intent = board.graph[job.node].intent
+            constants = board.best_constants(intent.parents)
+            return Inputs(msgspec.structs.replace(intent, tunables=constants))
         case "repair":
             broken = board.graph[job.broken]
             return Inputs(board.graph[job.node].intent, job.broken, broken.failure)

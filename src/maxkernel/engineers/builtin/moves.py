@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from maxkernel.engineers import rewrites
-from maxkernel.targets import Target
+from maxkernel.targets import TARGETS, Target
 from maxkernel.types import Design, Diagnosis, Evaluation, Move, Plan, TaskInfo, Tunable
 from maxkernel.types.search import Limit
 
@@ -24,6 +24,8 @@ _ISSUE: tuple[Limit, ...] = ("vector", "special", "load_store", "issue", "mxu", 
 _ALU: tuple[Limit, ...] = ("vector", "special", "issue", "unknown")
 _NARROW_ALU = frozenset({"v6e", "v7x"})
 """Generations whose vector units compute in bfloat16."""
+_ONE_CORE = frozenset(name for name, target in TARGETS.items() if target.cores == 1)
+"""Generations on which a grid's steps all run on one core, in order."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,37 @@ class Rewrite:
     gains: Mapping[Limit, float]
     targets: frozenset[str] = field(default_factory=frozenset[str])
     """Generations that it is for; empty: all."""
+    of_limit: float = 1.0
+    """At most this share of what removing the limit would save (the diagnosis's `gain`)."""
+    suits: Callable[[Evaluation], bool] = lambda _: True
+    """False for programs in which it changes nothing that counts."""
+
+    def gain(self, limit: Limit, diagnosis: Diagnosis | None) -> float:
+        """The expected ln gain of its first value."""
+        most = diagnosis.figures.get("gain", 1.0) if diagnosis is not None else 1.0
+        return min(self.gains[limit], self.of_limit * most)
+
+
+def _has_two_axes(evaluation: Evaluation) -> bool:
+    """Two axes of some kernel's grid have more than one step, or the grid is not known."""
+    calls = evaluation.facts.pallas_calls if evaluation.facts is not None else ()
+    return not calls or any(sum(size != 1 for size in call.grid) > 1 for call in calls)
 
 
 REWRITES = (
     Rewrite(
         "unroll", "unroll inner loops {} times", (4, 8, 2),
         lambda source, value: rewrites.unroll(source, int(value)), dict.fromkeys(_ISSUE, 0.04),
+    ),
+    Rewrite(
+        "fetch_ahead", "fetch operands ahead by own copies, {} buffers each", (3, 4),
+        lambda source, value: rewrites.fetch_ahead(source, int(value)),
+        {**dict.fromkeys(_ISSUE, 0.005), "hbm": 0.02}, _ONE_CORE, of_limit=0.5,
+    ),
+    Rewrite(
+        "whole_blocks", "one product per block, not several chunks", (True,),
+        lambda source, _: rewrites.whole_blocks(source),
+        dict.fromkeys((*_ISSUE, "hbm"), 0.05),
     ),
     Rewrite(
         "narrow_activations", "compute activations in bfloat16", (True,),
@@ -68,7 +95,7 @@ REWRITES = (
     ),
     Rewrite(
         "swap_axes", "walk the grid in the other order", (True,),
-        lambda source, _: rewrites.swap_axes(source), {"hbm": 0.05},
+        lambda source, _: rewrites.swap_axes(source), {"hbm": 0.05}, suits=_has_two_axes,
     ),
     Rewrite(
         "single_buffers", "one buffer for blocks that stay", (True,),
@@ -94,8 +121,9 @@ class BuiltinMover:
             move
             for rewrite in REWRITES
             if limit in rewrite.gains and (not rewrite.targets or target.name in rewrite.targets)
+            if rewrite.suits(evaluation)
             for value, share in _steps(design, rewrite)
-            if (move := _move(design, rewrite, value, share * rewrite.gains[limit])) is not None
+            for move in _move(design, rewrite, value, share * rewrite.gain(limit, diagnosis))
         ]
         return sorted(found, key=lambda move: -move.gain)
 
@@ -120,12 +148,13 @@ def _steps(design: Design, rewrite: Rewrite) -> list[tuple[Tunable, float]]:
     return [(value, FURTHER) for value in rewrite.values if value != now]
 
 
-def _move(design: Design, rewrite: Rewrite, value: Tunable, gain: float) -> Move | None:
+def _move(design: Design, rewrite: Rewrite, value: Tunable, gain: float) -> list[Move]:
+    """The move, or nothing where the rewrite does not apply."""
     source = rewrite.apply(design.source, value)
     if source is None or source == design.source:
-        return None
+        return []
     plan = _with(design.plan, {rewrite.name: value})
-    return Move(f"refine: {rewrite.words.format(value)}", plan, gain, source)
+    return [Move(f"refine: {rewrite.words.format(value)}", plan, gain, source)]
 
 
 def _merge(design: Design, other: Design) -> Move | None:

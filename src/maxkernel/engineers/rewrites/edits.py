@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from maxkernel.parsing import parse
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One item of a dictionary that is written out."""
+
+    within: ast.Dict
+    place: int
 
 
 class Edits:
@@ -37,6 +46,38 @@ class Edits:
         """Writes text on both sides of a node."""
         start, end = self._span(node)
         self._edits += [(start, start, before), (end, end, after)]
+
+    def drop_entry(self, entry: Entry) -> bool:
+        """Removes one of several items of a dictionary; False where it is the only one."""
+        keys = [key for key in entry.within.keys if key is not None]
+        return self._drop(list(zip(keys, entry.within.values, strict=True)), entry.place)
+
+    def drop_parameter(self, function: ast.FunctionDef, name: str) -> bool:
+        """Removes one of several keyword-only parameters with defaults; False where it is none
+        or the only one."""
+        given = list(zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True))
+        pairs = [(arg, default) for arg, default in given if default is not None]
+        names = [arg.arg for arg, _ in pairs]
+        return name in names and self._drop(pairs, names.index(name))
+
+    def _drop(self, pairs: Sequence[tuple[ast.expr | ast.arg, ast.expr]], place: int) -> bool:
+        """Removes one of several pairs that stand in a row, with the comma before or behind it."""
+        if len(pairs) < 2:
+            return False
+        if place + 1 < len(pairs):
+            start, end = self._span(pairs[place][0])[0], self._span(pairs[place + 1][0])[0]
+        else:
+            start, end = self._span(pairs[place - 1][1])[1], self._span(pairs[place][1])[1]
+        self._edits.append((start, end, ""))
+        return True
+
+    def drop_comments_above(self, node: ast.stmt) -> None:
+        """Removes the comment lines right above a statement, which speak of what it was."""
+        lines = self.source.encode().split(b"\n")
+        first = node.lineno - 1
+        while first > 0 and lines[first - 1].lstrip().startswith(b"#"):
+            first -= 1
+        self._edits.append((self._offsets[first], self._offsets[node.lineno - 1], ""))
 
     def overlaps(self, node: ast.expr) -> bool:
         """True when some replacement touches this node."""
@@ -71,7 +112,7 @@ class Edits:
             if isinstance(node, ast.FunctionDef) and node.name != "kernel":
                 yield node
 
-    def _span(self, node: ast.expr) -> tuple[int, int]:
+    def _span(self, node: ast.expr | ast.arg) -> tuple[int, int]:
         assert node.end_lineno is not None and node.end_col_offset is not None
         start = self._offsets[node.lineno - 1] + node.col_offset
         return start, self._offsets[node.end_lineno - 1] + node.end_col_offset

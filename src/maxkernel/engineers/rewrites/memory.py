@@ -10,7 +10,7 @@ from maxkernel.engineers.rewrites.edits import Edits, keyword, last_argument
 def narrow_scratch(source: str) -> str | None:
     """float32 scratch arrays that are written once per value hold bfloat16 instead."""
     edits = Edits(source)
-    for call in edits.calls("pallas_call"):
+    for call in (*edits.calls("pallas_call"), *edits.calls("fetched_call")):
         scratch = keyword(call, "scratch_shapes")
         body = _body(edits, call)
         if not isinstance(scratch, ast.List | ast.Tuple) or body is None:
