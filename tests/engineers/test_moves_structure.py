@@ -61,10 +61,15 @@ def attention(q, k, v):
     return jnp.einsum("hqk,hkd->hqd", jax.nn.softmax(s * 0.1, axis=-1).astype(v.dtype), v)
 
 
+def batched(x, w):
+    return jnp.einsum("bmk,bkn->bmn", x, w)
+
+
 ROWS = (((768, 256), F32), ((256,), F32))
 GATED = (((512, 256), F32), ((512, 256), F32), ((256,), F32))
 PRODUCT = (((512, 1024), BF16), ((1024, 512), BF16), ((512,), F32), ((512, 512), BF16))
 WIDE = (((512, 256), BF16), ((256, 512), BF16))
+BATCH = (((3, 256, 256), BF16), ((3, 256, 256), BF16))
 HEADS = tuple(((4, 256, 128), BF16) for _ in range(3))
 SMALL = {
     softmax: {"block_rows": 128, "chunk_rows": 64},
@@ -72,6 +77,7 @@ SMALL = {
     product: {"block_m": 256, "block_n": 256, "block_k": 256},
     softmax_of_product: {"block_m": 256, "block_n": 256},
     attention: {"block": 128},
+    batched: {"block_m": 128, "block_n": 128},
 }
 """Constants with several blocks along every axis."""
 CASES = {
@@ -85,6 +91,7 @@ CASES = {
     ),
     "whole rows": (softmax_of_product, WIDE),
     "attention": (attention, HEADS),
+    "batch": (batched, BATCH),
 }
 MOVES = {
     "ahead": lambda source: rewrites.fetch_ahead(source, 3),
@@ -93,7 +100,7 @@ MOVES = {
 }
 APPLY = [
     *((move, case) for move in MOVES for case in ("product", "ragged product", "whole rows")),
-    *(("ahead", case) for case in ("rows", "ragged rows", "gate", "attention")),
+    *(("ahead", case) for case in ("rows", "ragged rows", "gate", "attention", "batch")),
 ]
 
 
@@ -133,6 +140,7 @@ def test_leaves_alone_what_has_no_halved_chunks(move, case):
         ("v6e", "gate", "ahead"),
         ("v6e", "product", "both"),
         ("v6e", "attention", "ahead"),
+        ("v6e", "batch", "ahead"),
         ("v5e", "whole rows", "both"),
         ("v7x", "ragged rows", "ahead"),
     ],
@@ -202,7 +210,7 @@ def kernel(x, *, block=256):
         ("(block, 128), lambda i: (i, 0))],", "(block, 128), where)],"),
         ("lambda i: (i, 0))],", "lambda i: (i // 2, 0))],"),
         ("lambda i: (i, 0))],", "lambda i: (i, 0), memory_space=pltpu.SMEM)],"),
-        ("(block, 128), lambda i: (i, 0))],", "(None, 128), lambda i: (i, 0))],"),
+        ("lambda i: (i, 0))],", "lambda i, j=0: (i, 0))],"),
         ("        grid=(4,),", "        grid=(4,), input_output_aliases={0: 0},"),
         ("        grid=(4,),", "        grid=steps,"),
         ("import jax.numpy as jnp\n", ""),

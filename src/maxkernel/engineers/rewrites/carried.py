@@ -34,7 +34,7 @@ FETCHED_CALL = '''class Fetch(NamedTuple):
         slot = 0
         sizes = zip(self.spec.block_shape, self.hbm.shape, strict=True)
         for i, (size, whole) in zip(block, sizes, strict=True):
-            slot = slot * (whole // size) + i
+            slot = slot * (whole // (size or 1)) + i
         return slot
 
     def copy(self, number):
@@ -47,7 +47,7 @@ FETCHED_CALL = '''class Fetch(NamedTuple):
             at[self.span.start] = rest
         block = self.spec.index_map(*at)
         place = tuple(
-            pl.ds(pl.multiple_of(i * size, size), size)
+            i if size is None else pl.ds(pl.multiple_of(i * size, size), size)
             for i, size in zip(block, self.spec.block_shape, strict=True)
         )
         slot = self.slot(number, block)
@@ -87,7 +87,8 @@ def slots(operand, spec, axes, grid):
     """Buffers for an operand's blocks; 0 leaves it to the pipeline of `pallas_call`."""
     if axes is None:
         return 0
-    sizes = list(zip(operand.shape, spec.block_shape, strict=True))
+    sizes = zip(operand.shape, spec.block_shape, strict=True)
+    sizes = [(whole, size or 1) for whole, size in sizes]
     if any(whole % size for whole, size in sizes):
         return 0
     span, repeated = numbering(axes, grid)
@@ -111,8 +112,8 @@ def fetched_call(body, *, grid, in_specs, axes, scratch_shapes=(), **options):
             count = slots(operand, specs[k], axes[k], grid)
             if count:
                 own.append(k)
-                shape = (count, *specs[k].block_shape)
-                buffers.append(pltpu.VMEM(shape, operand.dtype))
+                shape = [size for size in specs[k].block_shape if size is not None]
+                buffers.append(pltpu.VMEM((count, *shape), operand.dtype))
                 buffers.append(pltpu.SemaphoreType.DMA((count,)))
                 specs[k] = pl.BlockSpec(memory_space=pl.ANY)
 

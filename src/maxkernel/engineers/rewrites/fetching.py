@@ -76,8 +76,9 @@ def _rewrite(edits: Edits, call: ast.Call) -> bool:
 def _axes(spec: ast.expr, rank: int) -> tuple[int, ...] | None:
     """Axes of the grid on which a block depends; None where it is not to be fetched ahead.
 
-    An index made of several axes counts for the last of them: it goes through the blocks in some
-    order for every step of the others.
+    A function of several axes counts for the last of them: it goes through the blocks in some
+    order for every step of the others. A quotient or a rest shows a block several times in a row,
+    which the pipeline sees.
     """
     plain = isinstance(spec, ast.Call) and len(spec.args) == 2 and not spec.keywords
     if not plain or not isinstance(spec, ast.Call) or not isinstance(spec.args[1], ast.Lambda):
@@ -86,16 +87,15 @@ def _axes(spec: ast.expr, rank: int) -> tuple[int, ...] | None:
     names = [a.arg for a in index.args.args]
     if not isinstance(shape, ast.Tuple) or not isinstance(index.body, ast.Tuple):
         return None
-    squeezed = any(isinstance(s, ast.Constant) and s.value is None for s in shape.elts)
-    if squeezed or len(names) != rank or index.args.defaults:
+    if len(names) != rank or index.args.defaults:
         return None
     found: set[int] = set()
     for entry in index.body.elts:
         read = [n.id for n in ast.walk(entry) if isinstance(n, ast.Name)]
-        used = [names.index(name) for name in read if name in names]
-        if isinstance(entry, ast.BinOp):
+        used = sorted(names.index(name) for name in read if name in names)
+        if any(isinstance(n, ast.FloorDiv | ast.Mod) for n in ast.walk(entry)):
             return None
-        found |= {max(used)} if used else set()
+        found |= set(used) if isinstance(entry, ast.BinOp) else set(used[-1:])
     return tuple(sorted(found))
 
 
