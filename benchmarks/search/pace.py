@@ -4,7 +4,7 @@
 
 `cold`: an empty cache. `warm`: the same search once more, captures and compilations remembered,
 checks not. `bare`: the programs of that search through the compile worker, one after another.
-Searches end with their winner confirmed; that is in their time.
+Searches end with their winner confirmed; that is in their time. All workers are started before.
 CPU seconds are those of this process and all its workers, so they do not depend on other load.
 `kept busy` is the share of two cores that there was work for: the mean over samples of
 min(2, threads that run or wait for a core) / 2. On a machine that others use, the wall times are
@@ -108,6 +108,14 @@ def search(judge: Judge, prepared: Prepared, candidates: int, folder: Path) -> l
         return [evaluation.candidate for _, evaluation in run.evaluations()]
 
 
+def start_workers(session: Session, prepared: Prepared) -> None:
+    """Has every compile worker compile XLA's program once, side by side."""
+    program = prepared.info.reference_tpu
+    request = requests.compile_request(prepared.task, program, session.target)
+    for future in [session.executor.submit(request) for _ in range(CORES)]:
+        future.result()
+
+
 def bare(session: Session, judge: Judge, prepared: Prepared, found: list[Candidate]) -> Measured:
     """Compiles what was judged, one program after another."""
     programs = [
@@ -139,6 +147,7 @@ def table_of(task: str, candidates: int) -> str:
         judge = Counted(session.executor, session.target, session.settings, cache)
         loaded = load_task(task)
         prepared = judge.prepare(loaded)
+        start_workers(session, prepared)
 
         def run(name: str) -> int:
             found[:] = search(judge, prepared, candidates, root / name)

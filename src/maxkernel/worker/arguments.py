@@ -66,12 +66,15 @@ def drawing(
     name: str,
     only: Sequence[int] | None = None,
     limit: int | None = None,
+    often: bool = False,
 ) -> Callable[[int], Arguments]:
     """A function from a seed to arguments; compiled as one program where the maker allows it.
 
     `only`: positions of the arrays that are wanted; the others are not drawn then. A maker that
     needs concrete values, or draws on the host, is run as it is for each seed. `limit`: bytes that
     the compiled program may take while it draws; raises Refused (kind `memory`) beyond them.
+    `often`: compiled for speed, which pays from the second draw on; the last bits of the values
+    may then depend on the processor.
     """
     traced = _drawable(module, maker, name)
     if traced is None:
@@ -82,7 +85,7 @@ def drawing(
 
     try:
         with _strict_dtypes():
-            compiled = jax.jit(arrays).lower(key_of(0)).compile(_drawing_options())
+            compiled = jax.jit(arrays).lower(key_of(0)).compile(_drawing_options(often))
     except Exception:
         return lambda seed: _some(concrete_arguments(module, maker, name, seed), only)
     held = _drawing_bytes(compiled)
@@ -147,12 +150,13 @@ def _trace(module: TaskModule, maker: Maker, name: str) -> Arguments | None:
     return seen[-1]
 
 
-def _drawing_options() -> dict[str, Any]:
-    """Random bits take seconds to compile and milliseconds to run: hardly any optimisation.
+def _drawing_options(often: bool) -> dict[str, Any]:
+    """Random bits take seconds to compile: hardly any optimisation, or none for a single draw.
 
-    Without excess precision the values are those of the maker run eagerly.
+    With none, and without excess precision, the values are those of the maker run eagerly.
     """
-    fast = {"xla_backend_optimization_level": 0, "xla_allow_excess_precision": False}
+    level = 1 if often else 0
+    fast = {"xla_backend_optimization_level": level, "xla_allow_excess_precision": False}
     return {**compile_options(), **fast}
 
 

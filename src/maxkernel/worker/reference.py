@@ -66,7 +66,7 @@ def prepare(task: Task) -> Prepared:
         maker, name = (module.check, "check_inputs") if module.check else (module.full, "inputs")
         arguments = abstract_arguments(module, maker, name)
         traced = trace_reference(module, arguments, ANY_TARGET, [])
-        found = _compile(module, traced, drawing(module, maker, name))
+        found = _compile(module, traced, drawing(module, maker, name, often=True))
         _prepared[task.digest] = found
     return found
 

@@ -10,8 +10,10 @@ blocks need. The oracle works in float32 with highest precision: float64 would d
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -19,8 +21,9 @@ import numpy as np
 
 from maxkernel.types.evaluation import Spot
 from maxkernel.types.messages import SpotReply, SpotRequest
+from maxkernel.types.task import Task
 from maxkernel.worker import mosaic, work
-from maxkernel.worker.arguments import abstract_arguments, concrete_arguments
+from maxkernel.worker.arguments import Arguments, abstract_arguments, drawing
 from maxkernel.worker.exporting import compile_options, evaluate
 from maxkernel.worker.failures import Refused
 from maxkernel.worker.graph import graph_of
@@ -28,7 +31,7 @@ from maxkernel.worker.numerics import compare
 from maxkernel.worker.oracle import promoted_function
 from maxkernel.worker.programs import require_specs
 from maxkernel.worker.reference import ANY_TARGET, f32_products
-from maxkernel.worker.task_module import load
+from maxkernel.worker.task_module import TaskModule, load
 from maxkernel.worker.trace import Traced, trace_reference
 
 FLOPS_LIMIT = 1e12
@@ -40,15 +43,44 @@ BYTES_PER_ELEMENT = 8
 Array = np.ndarray[Any, Any]
 
 
+@dataclass(frozen=True)
+class _FullSize:
+    """A task at full size; what is compiled for it is compiled when it is first used."""
+
+    module: TaskModule
+    traced: Traced
+
+    @functools.cached_property
+    def draw(self) -> Callable[[int], Arguments]:
+        """From a seed to inputs."""
+        return drawing(self.module, self.module.full, "inputs", often=True)
+
+    @functools.cached_property
+    def reference(self) -> Any:
+        """Of the inputs, as the task has it."""
+        return self._build(evaluate(self.traced.jaxpr.jaxpr, self.traced.jaxpr.consts))
+
+    @functools.cached_property
+    def oracle(self) -> Any:
+        """The same in float32 with highest precision."""
+        return self._build(promoted_function(self.traced.jaxpr, "float32"))
+
+    def _build(self, function: Callable[..., Any]) -> Any:
+        inputs = self.traced.arguments.arrays
+        structs = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in inputs]
+        return jax.jit(function).lower(*structs).compile(compile_options())
+
+
+_kept: dict[str, _FullSize] = {}
+
+
 def spot_check_program(request: SpotRequest) -> SpotReply:
     """Checks `request.blocks` random blocks; a task too large for this machine is skipped.
 
     Raises Refused for hazards and for a full-size program with another signature.
     """
-    module = load(request.task)
-    traced = trace_reference(
-        module, abstract_arguments(module, module.full, "inputs"), ANY_TARGET, []
-    )
+    task = _full_size(request.task)
+    traced = task.traced
     reason = _too_large(traced, request.memory_bytes)
     if reason:
         return SpotReply(Spot(skipped=reason, seed=request.seed))
@@ -60,7 +92,7 @@ def spot_check_program(request: SpotRequest) -> SpotReply:
             return SpotReply(
                 Spot(skipped="no Pallas kernel reaches the outputs", seed=request.seed)
             )
-        inputs = concrete_arguments(module, module.full, "inputs", request.seed).arrays
+        inputs = task.draw(request.seed).arrays
         last = max(reaching)
         found = [
             mosaic.spot_check(
@@ -82,22 +114,32 @@ def spot_check_program(request: SpotRequest) -> SpotReply:
         return SpotReply(Spot(skipped=str(error), seed=request.seed))
     except mosaic.MosaicError as error:
         raise Refused(mosaic.failure_of(error)) from error
-    return SpotReply(_compare(request, traced, inputs, found))
+    return SpotReply(_compare(request, task, inputs, found))
+
+
+def _full_size(task: Task) -> _FullSize:
+    """Traces the task at full size, once while no other task is asked for."""
+    if task.digest not in _kept:
+        _kept.clear()
+        module = load(task)
+        arguments = abstract_arguments(module, module.full, "inputs")
+        traced = trace_reference(module, arguments, ANY_TARGET, [])
+        _kept[task.digest] = _FullSize(module, traced)
+    return _kept[task.digest]
 
 
 def _compare(
-    request: SpotRequest, traced: Traced, inputs: Sequence[Any], found: Sequence[mosaic.Spot]
+    request: SpotRequest, task: _FullSize, inputs: Sequence[Any], found: Sequence[mosaic.Spot]
 ) -> Spot:
     elements = sum(int(np.count_nonzero(known)) for part in found for known in part.known)
     if not elements:
         return Spot(
             skipped="no output element depends on the sampled blocks alone", seed=request.seed
         )
-    plain = evaluate(traced.jaxpr.jaxpr, traced.jaxpr.consts)
-    reference = _run(plain, inputs)
-    oracle = _run(promoted_function(traced.jaxpr, "float32"), inputs)
+    reference = _run(task.reference, inputs)
+    oracle = _run(task.oracle, inputs)
     outputs = [
-        compare(mine[known], theirs[known], truth[known], request.tolerance)
+        compare(_at(known, mine), _at(known, theirs), _at(known, truth), request.tolerance)
         for part in found
         for mine, known, theirs, truth in zip(
             part.outputs, part.known, reference, oracle, strict=True
@@ -113,6 +155,11 @@ def _compare(
         seed=request.seed,
         passed=all(o.excess <= 1.0 and o.nonfinite == 0 for o in outputs),
     )
+
+
+def _at(known: Array, array: Array) -> Array:
+    """The elements that are known, flat."""
+    return array.reshape(-1) if known.all() else array[known]
 
 
 def _too_large(traced: Traced, memory_bytes: int) -> str:
@@ -133,7 +180,5 @@ def _too_large(traced: Traced, memory_bytes: int) -> str:
     return ""
 
 
-def _run(function: Any, inputs: Sequence[Any]) -> list[Array]:
-    structs = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in inputs]
-    compiled = jax.jit(function).lower(*structs).compile(compile_options())
+def _run(compiled: Any, inputs: Sequence[Any]) -> list[Array]:
     return [np.asarray(array) for array in jax.tree.leaves(compiled(*inputs))]
