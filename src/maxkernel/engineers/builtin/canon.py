@@ -16,14 +16,16 @@ from maxkernel.engineers.builtin.layouts import (
     Instance,
     Layouts,
     dot_numbers,
+    joined_dim,
     lay_out,
     reduced_dims,
 )
 from maxkernel.engineers.builtin.relative import COMPARISONS, relative_bound
 from maxkernel.engineers.builtin.terms import Dot, Output, Program, Term
-from maxkernel.types import TaskInfo
+from maxkernel.types import Node, TaskInfo
 
 _RENAME = {"add_any": "add", "select_n": "where"}
+_BITS = frozenset({"and", "or", "xor", "not"})
 _NARROW_INT = frozenset({"int8", "int16", "int32", "uint8", "uint16"})
 
 
@@ -87,6 +89,8 @@ class _Lowering:
             return self._source(instance)
         if node.op in ("convert_element_type", *PASS_THROUGH):
             return self._convert(args[node.outputs.index(instance.value)], value.dtype)
+        if node.op.startswith("shift_"):
+            return self._shift(node, args)
         if node.op in ELEMENTWISE:
             return self._elementwise(node.op, args, node.params)
         if node.op in REDUCE:
@@ -101,7 +105,7 @@ class _Lowering:
             return self._dot(instance, args)
         if node.op == "conv_general_dilated":
             return self._convolution(instance, args)
-        if node.op == "concatenate":
+        if node.op in ("concatenate", "stack"):
             return self._join(instance, args)
         if node.op == "gather":
             return self._pick(instance, args)
@@ -138,6 +142,15 @@ class _Lowering:
             return self.build.raw("ne", (arg, self.build.literal(0, kind)))
         return self.build.raw("convert", (arg,), kind=to, dtype=dtype)
 
+    def _shift(self, node: Node, args: tuple[int, ...]) -> int:
+        """Kernels shift int32: bits move as in the operand's own type where that is as wide, or has
+        no sign and loses none."""
+        dtype = self.dtype(node.inputs[0])
+        own = dtype == "int32" and node.op != "shift_right_logical"
+        if not own and not (dtype in ("uint8", "uint16") and node.op == "shift_right_logical"):
+            raise Unsupported(f"`{node.op}` of {dtype}")
+        return self.build.raw("shl" if node.op == "shift_left" else "shr", args)
+
     def _elementwise(self, op: str, args: tuple[int, ...], params: dict[str, Any]) -> int:
         if op == "clamp":
             low, value, high = args
@@ -148,6 +161,8 @@ class _Lowering:
             return self.build.apply("where", (args[0], args[2], args[1]))
         if op == "round" and not _nearest_even(params):
             raise Unsupported("rounding half away from zero")
+        if op in _BITS and any(self.program[a].kind == "int" for a in args):
+            return self.build.raw(op, args, kind="int")
         if op in COMPARISONS:
             args = relative_bound(self.build, args, self.check)
         attrs = {"y": params["y"]} if op == "integer_pow" else {}
@@ -200,9 +215,10 @@ class _Lowering:
 
     def _join(self, instance: Instance, args: tuple[int, ...]) -> int:
         assert instance.node is not None
-        along = int(instance.node.params["dimension"])
+        along, width = joined_dim(instance.node)
         over = self.dim(instance.dims[along])
-        parts = tuple(self.dim(self.layouts.instances[a].dims[along]) for a in instance.args)
+        lies = [self.layouts.instances[a].dims[along : along + width] for a in instance.args]
+        parts = tuple(self.dim(dims[0]) if dims else () for dims in lies)
         axes = frozenset(over).union(
             *(self.program[a].axes - set(p) for a, p in zip(args, parts, strict=True))
         )

@@ -27,6 +27,8 @@ BINARY = {
     "and": ("&", 8),
     "xor": ("^", 7),
     "or": ("|", 6),
+    "shl": ("<<", 9),
+    "shr": (">>", 9),
     "eq": ("==", _COMPARE),
     "ne": ("!=", _COMPARE),
     "lt": ("<", _COMPARE),
@@ -172,6 +174,8 @@ class Scope:
         elif t.op == "add" and isinstance(value, float) and 0 < value < 0.01:
             right = self._epsilon(value)
         tight = level + 1 if level == _COMPARE else level
+        if t.op in ("shl", "shr"):
+            return Code(f"{left.at(_SUM + 1)} {sign} {right.at(_SUM + 1)}", level)
         return Code(f"{left.at(tight)} {sign} {right.at(level + 1)}", level)
 
     def _epsilon(self, value: float) -> Code:

@@ -19,7 +19,8 @@ PASS_THROUGH = frozenset(
 ELEMENTWISE = frozenset(
     "add add_any sub mul div neg max min exp exp2 log log1p expm1 tanh logistic rsqrt sqrt "
     "sin cos tan integer_pow pow square abs sign erf floor ceil round rem clamp select_n is_finite "
-    "eq ne lt le gt ge and or not xor convert_element_type".split()
+    "eq ne lt le gt ge and or not xor convert_element_type "
+    "shift_left shift_right_logical shift_right_arithmetic".split()
 )
 REDUCE = {"reduce_sum": "sum", "reduce_max": "amax", "reduce_min": "amin"}
 RUNNING = {"cumsum": "cumsum"}
@@ -202,10 +203,17 @@ def _running(self: _Lowering, node: Node, of: list[Dims]) -> Dims:
 
 def _joined(self: _Lowering, node: Node, of: list[Dims]) -> Dims:
     """Parts one after another along a dimension of its own; the other dimensions are the same."""
-    along = int(node.params["dimension"])
-    others = self.together([(*dims[:along], (), *dims[along + 1 :]) for dims in of])
+    along, width = joined_dim(node)
+    others = self.together([(*dims[:along], (), *dims[along + width :]) for dims in of])
     size = self.shape(node.outputs[0])[along]
     return (*others[:along], self.result.table.fresh(size), *others[along + 1 :])
+
+
+def joined_dim(node: Node) -> tuple[int, int]:
+    """(the dimension along which a `concatenate` or `stack` puts its parts, how many dimensions of
+    a part lie there: one or none)."""
+    stacks = node.op == "stack"
+    return int(node.params["axis" if stacks else "dimension"]), 0 if stacks else 1
 
 
 def _iota(self: _Lowering, node: Node, of: list[Dims]) -> Dims:
@@ -265,6 +273,7 @@ _RULES: dict[str, Callable[[_Lowering, Node, list[Dims]], Dims]] = {
     "reduce_min": _reduce,
     "cumsum": _running,
     "concatenate": _joined,
+    "stack": _joined,
     "iota": _iota,
     "dot_general": _dot,
     "conv_general_dilated": _dot,

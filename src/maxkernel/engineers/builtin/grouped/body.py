@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from maxkernel.engineers.builtin.axes import Dim, Unsupported
 from maxkernel.engineers.builtin.chunks import loaded
 from maxkernel.engineers.builtin.expr import Code, Scope
+from maxkernel.engineers.builtin.grouped.decode import (
+    decoding_calls,
+    labels,
+    operands,
+    prepared,
+    scratch,
+)
 from maxkernel.engineers.builtin.grouped.match import Stage
 from maxkernel.engineers.builtin.module import Module
 from maxkernel.engineers.builtin.text import Names, call, compiler_params, doc, sequence
@@ -35,7 +44,9 @@ OWN_ROWS = '''def own_rows(ends_ref, group, tile, shape):
     row = tile * shape[0] + jax.lax.broadcasted_iota(jnp.int32, shape, 0)
     return (row >= start) & (row < ends_ref[known])
 '''
-_TAKEN = "visit group tile groups mine rows ends_ref group_ref tile_ref rows_ref out_ref".split()
+_TAKEN = (
+    "visit group tile groups mine new rows ends_ref group_ref tile_ref rows_ref out_ref".split()
+)
 
 
 def stage_names(count: int, stage: int) -> tuple[str, str]:
@@ -44,13 +55,15 @@ def stage_names(count: int, stage: int) -> tuple[str, str]:
     return f"body{end}", f"multiply{end}"
 
 
-def body(stage: Stage, name: str, module: Module) -> str:
-    """Source of one stage's body."""
+def body(stage: Stage, name: str, decoders: Sequence[str], module: Module) -> str:
+    """Source of one stage's body; `decoders` are functions that decode its weights, if any do."""
     e = stage.epilogue
     names = Names(_TAKEN)
-    weights = [f"{names.new(n)}_ref" for n in _labels(stage)]
+    weights = [f"{names.new(n)}_ref" for n in labels(stage)]
+    read, kept = operands(stage)
     extras = {x.term: f"{names.new(f'extra_{i + 1}')}_ref" for i, x in enumerate(e.extras)}
-    refs = ["ends_ref", "group_ref", "tile_ref", "rows_ref", *weights, *extras.values(), "out_ref"]
+    refs = ["ends_ref", "group_ref", "tile_ref", "rows_ref", *(f"{r}_ref" for r in read)]
+    refs += [*extras.values(), "out_ref", *(f"{k}_ref" for k in kept)]
 
     def load(term: int) -> Code:
         return loaded(f"{extras[term]}[...]", e.program.input(term).dtype)
@@ -64,9 +77,10 @@ def body(stage: Stage, name: str, module: Module) -> str:
         names=names, helpers=module.helpers, constants=module.constants,
     )  # fmt: skip
     lines: list[str] = []
-    for term, weight in zip(e.products, weights, strict=True):
+    for term, weight, coded in zip(e.products, weights, stage.coded, strict=True):
         label = names.new(weight[:-4].replace("weights", "product"))
-        dot = ["rows", f"{weight}[0]", "preferred_element_type=jnp.float32"]
+        block = f"{weight}[...]" if coded else f"{weight}[0]"
+        dot = ["rows", block, "preferred_element_type=jnp.float32"]
         lines.append(call("jnp.dot", dot, 8, f"{label} = ").lstrip())
         scope.known[term] = Code(label)
     (value,) = scope.write([e.root])
@@ -84,6 +98,7 @@ def body(stage: Stage, name: str, module: Module) -> str:
             "    group, tile = group_ref[visit], tile_ref[visit]",
             "    groups = ends_ref.shape[0] - 1",
             "    mine = own_rows(ends_ref, group, tile, out_ref.shape)",
+            *_decoded(stage, decoders),
             "",
             "    @pl.when(group < groups)",
             "    def _product():",
@@ -100,7 +115,6 @@ def body(stage: Stage, name: str, module: Module) -> str:
 
 def multiply(stage: Stage, name: str, body_name: str) -> str:
     """Source of the function that calls the kernel of one stage."""
-    weights = _labels(stage)
     extras = [f"extra_{i + 1}" for i in range(len(stage.epilogue.extras))]
     places = {
         "full": ("(block_rows, columns)", "own_tile"),
@@ -109,7 +123,8 @@ def multiply(stage: Stage, name: str, body_name: str) -> str:
     }
     roles = [x.role for x in stage.epilogue.extras]
     specs = ["pl.BlockSpec((block_rows, rows.shape[1]), own_rows_only)"]
-    specs += ["pl.BlockSpec((1, rows.shape[1], columns), own_weights)"] * len(weights)
+    read, kept = operands(stage)
+    specs += [f"pl.BlockSpec((1, {r}.shape[1], columns), own_weights)" for r in read]
     specs += [f"pl.BlockSpec({places[role][0]}, {places[role][1]})" for role in roles]
     grid = [
         "num_scalar_prefetch=3",
@@ -117,19 +132,22 @@ def multiply(stage: Stage, name: str, body_name: str) -> str:
         sequence(specs, 12, "in_specs="),
         "out_specs=pl.BlockSpec((block_rows, columns), own_tile)",
     ]
+    if kept:
+        grid.append(sequence(scratch(stage), 12, "scratch_shapes="))
     parts = [
         body_name,
         call("pltpu.PrefetchScalarGridSpec", grid, 8, "grid_spec="),
         f"out_shape=jax.ShapeDtypeStruct(shape, jnp.{stage.epilogue.dtype})",
         compiler_params(["parallel", "arbitrary"]),
     ]
-    passed = ", ".join(["*visits", "rows", *weights, *extras])
-    signature = ["visits", "rows", *weights, *extras, "block_rows", "block_columns"]
-    what = "The product" if len(weights) == 1 else "The products"
+    passed = ", ".join(["*visits", "rows", *read, *extras])
+    signature = ["visits", "rows", *read, *extras, "block_rows", "block_columns"]
+    what = "The product" if len(stage.weights) == 1 else "The products"
     lines = [
         call(name, signature, 0, "def ", ":"),
         doc(f"{what} of each row with its group's weights. Weights stay for all of a group.", 4),
-        f"    groups, _, width = {weights[0]}.shape",
+        *prepared(stage),
+        f"    groups, _, width = {read[0]}.shape",
         "    shape = (rows.shape[0], width)",
         "    block_rows = min(block_rows, rows.shape[0])",
         "    columns = min(block_columns, width)",
@@ -139,9 +157,18 @@ def multiply(stage: Stage, name: str, body_name: str) -> str:
     return "\n".join(lines)
 
 
-def _labels(stage: Stage) -> list[str]:
-    count = len(stage.weights)
-    return ["weights"] if count == 1 else [f"weights_{i + 1}" for i in range(count)]
+def _decoded(stage: Stage, decoders: Sequence[str]) -> list[str]:
+    """Statements that decode the weights at a group's first visit."""
+    calls = [line for text in decoding_calls(stage, decoders) for line in text.split("\n")]
+    if not calls:
+        return []
+    return [
+        "    new = (visit == 0) | (group != group_ref[jnp.maximum(visit - 1, 0)])",
+        "",
+        "    @pl.when((group < groups) & new)",
+        "    def _decode():",
+        *(f"        {line}" for line in calls),
+    ]
 
 
 _MAPS = {

@@ -9,6 +9,8 @@ from maxkernel.engineers.builtin.grouped.body import (
     multiply,
     stage_names,
 )
+from maxkernel.engineers.builtin.grouped.coded import Coded
+from maxkernel.engineers.builtin.grouped.decode import decoding
 from maxkernel.engineers.builtin.grouped.match import Stage
 from maxkernel.engineers.builtin.module import Module, array_names, parameters
 from maxkernel.engineers.builtin.text import Names, add_return, call, doc, statement
@@ -29,11 +31,35 @@ def grouped_module(
         "a group's block of weights is held twice",
     )
     module.helpers |= {WORK_LIST, OWN_ROWS}
+    made: dict[str, str] = {}
     for i, stage in enumerate(stages):
         body_name, name = stage_names(len(stages), i)
-        module.functions += [body(stage, body_name, module), multiply(stage, name, body_name)]
+        decoders = [_decoder(coded, made, module) for coded in stage.coded if coded]
+        text = body(stage, body_name, decoders, module)
+        module.functions += [text, multiply(stage, name, body_name)]
     module.functions.append(_kernel(info, stages, arguments, tunables))
     return module.render()
+
+
+def _decoder(coded: Coded, made: dict[str, str], module: Module) -> str:
+    """The name of the function that decodes such weights; equal ones are written once."""
+    text = decoding(coded, "decode", module)
+    if text not in made:
+        made[text] = f"decode_{len(made) + 1}" if made else "decode"
+        module.functions.append(decoding(coded, made[text], module))
+    return made[text]
+
+
+def _arrays(info: TaskInfo, stage: Stage, writer: Writer) -> list[str]:
+    """What a stage's kernel reads beside its rows: weights, or their codes and scales."""
+    graph, found = info.graph, list[str]()
+    for weights, coded in zip(stage.weights, stage.coded, strict=True):
+        if coded is None:
+            found.append(writer.value(weights))
+            continue
+        arrays = (coded.codes, *(array for _, array in coded.runs))
+        found += [writer.value(graph.inputs[array]) for array in arrays]
+    return found
 
 
 def _kernel(
@@ -48,7 +74,7 @@ def _kernel(
     for i, stage in enumerate(stages):
         _, name = stage_names(len(stages), i)
         rows, sizes = writer.value(stage.rows), writer.value(stage.sizes)
-        weights = [writer.value(w) for w in stage.weights]
+        weights = _arrays(info, stage, writer)
         extras = [_extra(writer.value(x.value), x.role) for x in stage.epilogue.extras]
         key = stage.sizes, info.graph.values[stage.rows].shape[0]
         if key not in lists:

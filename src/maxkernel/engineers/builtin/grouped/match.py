@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.cuts import producers
+from maxkernel.engineers.builtin.grouped.coded import Coded, read_codes
 from maxkernel.engineers.builtin.grouped.epilogue import Epilogue, read_epilogue
 from maxkernel.engineers.builtin.layouts import ELEMENTWISE, PASS_THROUGH
 from maxkernel.types import Graph, Node, TaskInfo
@@ -21,6 +22,7 @@ class Stage:
     them element by element.
 
     All are graph values: `rows` (M, K), `weights` (G, K, N) each, `sizes` (G,), `result` (M, N).
+    `coded` says of each array of weights how it is decoded, where a kernel does that.
     """
 
     rows: int
@@ -28,6 +30,7 @@ class Stage:
     sizes: int
     result: int
     epilogue: Epilogue
+    coded: tuple[Coded | None, ...] = ()
 
 
 def match(info: TaskInfo) -> list[Stage]:
@@ -45,9 +48,20 @@ def match(info: TaskInfo) -> list[Stage]:
     for nodes in together.values():
         found = _stage(info, nodes)
         stages += [found] if found else [s for n in nodes if (s := _stage(info, [n]))]
+    stages = [replace(s, coded=_coded(info, s.weights)) for s in stages]
     made = producers(graph)
     order = {id(node): i for i, node in enumerate(graph.nodes)}
     return sorted(stages, key=lambda s: order[id(made[s.result])])
+
+
+def _coded(info: TaskInfo, weights: tuple[int, ...]) -> tuple[Coded | None, ...]:
+    """All of a stage's weights as codes; none of them where they meet its rows in other orders."""
+    try:
+        found = [read_codes(info, w) for w in weights]
+    except Unsupported:
+        return (None,) * len(weights)
+    orders = {(len(coded.parts), coded.run) for coded in found}
+    return tuple(found) if len(orders) == 1 else (None,) * len(weights)
 
 
 def _check(graph: Graph, node: Node) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.costs import itemsize, memory_seconds
+from maxkernel.engineers.builtin.grouped.coded import Coded
 from maxkernel.engineers.builtin.grouped.emit import grouped_module
 from maxkernel.engineers.builtin.grouped.match import Stage, match
 from maxkernel.targets import Target
@@ -16,11 +19,17 @@ BLOCK_SHARE = 0.75
 ROWS = (256, 128, 512)
 MXU_SHARE = 0.85
 """Of the matrix unit's peak that a tile with the whole contraction reaches."""
-LANES = 128
+LANES, SUBLANES = 128, 8
+VECTOR_SLOTS = 4
+"""Vector operations that a bundle holds."""
 _STORY = """Rows are sorted by group. A list of visits, prefetched as scalars, says which tile of
 rows meets which group; tiles at a group's end are visited once per group, and each visit writes
 only its group's rows. The contraction is not split: a block of weights stays in VMEM for all
 tiles of its group, and is read once."""
+_CODED = """
+
+Weights cross memory as codes. At a group's first visit they are decoded into VMEM, in an order in
+which their rows need not be interleaved; the columns of what they multiply come in that order."""
 
 
 def plans(info: TaskInfo, target: Target) -> list[Plan]:
@@ -38,11 +47,14 @@ def plans(info: TaskInfo, target: Target) -> list[Plan]:
         item = itemsize(graph.values[stage.rows].dtype)
         moved = groups * k * n * count * item + m * k * item * -(-n // block)
         moved += m * n * itemsize(stage.epilogue.dtype)
-        seconds += max(compute, memory_seconds(moved, target))
+        decoding, saved = _decoding(info, stage, target)
+        seconds += max(compute + decoding, memory_seconds(moved - saved, target))
     fused = sum(len(s.weights) > 1 or not s.epilogue.plain for s in stages)
+    coded = sum(any(s.coded) for s in stages)
     reason = (
         f"{len(stages)} grouped products as kernels"
         + (f", {fused} with what follows fused" if fused else "")
+        + (f", {coded} decoding weights in VMEM" if coded else "")
         + f"; weights are read once ({seconds * 1e6:.0f} us)"
     )
     return [Plan("grouped", VISITS, reason, {}, seconds)]
@@ -52,7 +64,8 @@ def implement(info: TaskInfo, plan: Plan, target: Target) -> str:
     """Source for one of this family's plans."""
     stages = match(info)
     space = tunables(info, stages, target)
-    return grouped_module(info, stages, space, int(target.vmem_bytes * VMEM_SHARE), _STORY)
+    story = _STORY + (_CODED if any(any(s.coded) for s in stages) else "")
+    return grouped_module(info, stages, space, int(target.vmem_bytes * VMEM_SHARE), story)
 
 
 def tunables(info: TaskInfo, stages: list[Stage], target: Target) -> TunableSpace:
@@ -71,7 +84,8 @@ def _columns(info: TaskInfo, stage: Stage, room: float) -> tuple[int, ...]:
     found: list[int] = []
     for parts in range(1, n // LANES + 2):
         width = min(n, -(-n // parts // LANES) * LANES)
-        block = 2 * len(stage.weights) * k * width * item
+        block = len(stage.weights) * k * width * (item if any(stage.coded) else 2 * item)
+        block += sum(width * _column_bytes(info, c) for c in stage.coded if c)
         tile = ROWS[0] * (2 * k * item + width * (2 * 4 + 4 * len(stage.weights)))
         if block + tile <= room and width not in found:
             found.append(width)
@@ -88,3 +102,28 @@ def _name(count: int, stage: int) -> str:
 
 def _shape(info: TaskInfo, value: int) -> tuple[int, ...]:
     return info.graph.values[value].shape
+
+
+def _column_bytes(info: TaskInfo, coded: Coded) -> int:
+    """VMEM that a column of codes and scales takes: two buffers, and the scales as float32."""
+    rows = coded.program.extent(coded.rows)
+    stored = 2 * rows * itemsize(info.inputs[coded.codes].dtype)
+    scales = rows // coded.run
+    sizes = [itemsize(info.inputs[array].dtype) for _, array in coded.runs]
+    return stored + scales * (2 * sum(sizes) + 4 * len(coded.scales))
+
+
+def _decoding(info: TaskInfo, stage: Stage, target: Target) -> tuple[float, float]:
+    """(seconds of the vector unit, bytes that are read less) where weights are decoded."""
+    seconds = saved = 0.0
+    for weights, coded in zip(stage.weights, stage.coded, strict=True):
+        if coded is None:
+            continue
+        elements = math.prod(_shape(info, weights))
+        steps = len(coded.program.reach([coded.root])) + len(coded.parts)
+        rate = LANES * SUBLANES * VECTOR_SLOTS * target.cores * target.clock_hz
+        seconds += elements * steps / rate
+        read = (coded.codes, *(array for _, array in coded.runs))
+        saved += elements * itemsize(info.graph.values[weights].dtype)
+        saved -= sum(math.prod(info.inputs[i].shape) * itemsize(info.inputs[i].dtype) for i in read)
+    return seconds, saved
