@@ -165,6 +165,7 @@ def test_ragged_blocks_stay_with_the_pipeline():
     assert slots(x, spec((128, 256), lambda i: (i, 0)), (0,), (6,)) == 0  # type: ignore[operator]
     assert slots(x, spec((140, 256), lambda i: (i, 0)), (0,), (5,)) == 3  # type: ignore[operator]
     assert slots(bias, spec((256,), lambda i: (0,)), (), (6,)) == 1  # type: ignore[operator]
+    assert slots(x, spec((140, 256), lambda i: (i, 0)), (), (5,)) == 0  # type: ignore[operator]
 
 
 def test_what_earlier_axes_repeat_stays_if_it_fits():

@@ -88,22 +88,24 @@ def slots(operand, spec, axes, grid):
     if axes is None:
         return 0
     sizes = zip(operand.shape, spec.block_shape, strict=True)
-    sizes = [(whole, size or 1) for whole, size in sizes]
-    if any(whole % size for whole, size in sizes):
-        return 0
+    parts = [divmod(whole, size or 1) for whole, size in sizes]
+    blocks = math.prod(count for count, _ in parts)
     span, repeated = numbering(axes, grid)
     steps = math.prod(grid[axis] for axis in span)
+    if any(rest for _, rest in parts) or blocks > steps:
+        return 0
     if not repeated:
         return min(DEPTH, steps)
     fits = operand.size * operand.dtype.itemsize <= RESIDENT_BYTES
-    return steps if fits and steps == math.prod(w // s for w, s in sizes) else 0
+    return blocks if fits and blocks == steps else 0
 
 
 def fetched_call(body, *, grid, in_specs, axes, scratch_shapes=(), **options):
     """`pl.pallas_call`, with operands' blocks on their way up to DEPTH - 1 steps ahead.
 
     `axes`: the axes of the grid on which each operand's blocks depend; None leaves it to
-    the pipeline of `pallas_call`, and so do blocks that do not divide it.
+    the pipeline of `pallas_call`, and so do blocks that do not divide it or that `axes`
+    has too few steps for.
     """
 
     def call(*operands):
