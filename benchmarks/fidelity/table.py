@@ -13,6 +13,7 @@ import math
 import statistics
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,8 @@ class Result:
     program: ProgramTime
     roofline: float
     compiler: float | None
+    jax: str
+    """The version that compiled it."""
 
     @property
     def ratio(self) -> float:
@@ -70,7 +73,7 @@ def evaluate(row: Row, archive: Path) -> Result:
     size = facts["argument_bytes"] + facts["output_bytes"]
     roofline = max(operations(row) / peak_rate(target, "bfloat16"), size / target.hbm_bandwidth)
     estimate = facts["xla_cycles"] / target.clock_hz if not facts["kernels"] else None
-    return Result(row, program, roofline, estimate or None)
+    return Result(row, program, roofline, estimate or None, facts.get("jax", "?"))
 
 
 def load(cache: Path, suites: Iterable[str]) -> list[Result]:
@@ -140,8 +143,12 @@ def report(results: list[Result]) -> None:
         half = [r for r in results if r.row.suite == suite and r.row.split == "test"]
         for label, estimate in _ESTIMATES:
             print(summary(f"{suite} all test {label}", half, estimate))
-    inside = [abs(r.ratio - 1) <= expected_error(r.program) for r in results]
-    print(f"within its expected error: {sum(inside)} of {len(inside)}")
+    for suite in sorted({r.row.suite for r in results}):
+        mine = [r for r in results if r.row.suite == suite]
+        inside = [r for r in mine if abs(r.ratio - 1) <= expected_error(r.program)]
+        compiled = Counter(r.jax for r in mine)
+        by = ", ".join(f"jax {version}: {count}" for version, count in sorted(compiled.items()))
+        print(f"{suite}: within its expected error {len(inside)} of {len(mine)}; rows by {by}")
 
 
 def main() -> None:
@@ -156,7 +163,8 @@ def main() -> None:
             notes = "; ".join(r.program.assumptions)[:80]
             print(
                 f"{r.row.target} {r.row.suite} {r.row.split:4s} {r.row.seconds * 1e3:9.3f} ms "
-                f"{r.ratio:6.3f} stall {100 * r.stall:3.0f} %  {r.row.name} "
+                f"{r.ratio:6.3f} ± {expected_error(r.program):.3f} stall {100 * r.stall:3.0f} %  "
+                f"{r.row.name} jax {r.jax} "
                 f"{r.row.fields.get('desc', '')[:110]} {notes}"
             )
     report(results)

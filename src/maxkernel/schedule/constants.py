@@ -4,10 +4,11 @@ Clock rates are arithmetic from peak rate and MXU size (`targets.py`); v6e is co
 published GEMM rows to 0.3 %, v7x is the effective rate of published MXU-bound rows. Bandwidth,
 latency and cost of a run were chosen for v5e, v5p and v6e on the `fit` half of the published rows
 (docs/fidelity.md), together; one alone is weakly determined. So were, for v6e, what transposes take
-(`crosslane.py`), and the bandwidth that is left once an execution has moved 3.2 GB. The latter is
-empirical: no cause of it is known, and the rows of the `fit` half that move more are three. Those
-of v7x come from an earlier trial on 22 published rows. No measurement of v4 is public: its
-bandwidth is its peak times v5p's efficiency (2540/2765), its latency and run cost are v5p's.
+(`crosslane.py`), the shorter latency of writes, and the bandwidth that is left once an execution
+has moved 3.2 GB. The latter is empirical: no cause of it is known, and few rows of the `fit` half
+move more. Those of v7x come from an earlier trial on 22 published rows. No measurement of v4 is
+public: its bandwidth is its peak times v5p's efficiency (2540/2765), its latency and run cost are
+v5p's.
 """
 
 from __future__ import annotations
@@ -24,7 +25,16 @@ _CLOCKS = {
     "v4": Clock(1.05e9, 1.23e12 * 2540 / 2765, 0.57e-6, 140, False, 512),
     "v5e": Clock(1.50e9, 700e9, 0.42e-6, 250, True),
     "v5p": Clock(1.75e9, 2540e9, 0.57e-6, 140, True),
-    "v6e": Clock(1.75e9, 1385e9, 0.71e-6, 130, True, burst_bytes=3.2e9, sustained=1230 / 1385),
+    "v6e": Clock(
+        1.75e9,
+        1385e9,
+        0.71e-6,
+        130,
+        True,
+        burst_bytes=3.2e9,
+        sustained=1230 / 1385,
+        write_latency=0.3 / 0.71,
+    ),
     "v7x": Clock(1.82e9, 3260e9, 0.90e-6, 128, True),
 }
 

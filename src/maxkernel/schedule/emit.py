@@ -11,6 +11,7 @@ from maxkernel.schedule.copies import Copies, DmaSite
 from maxkernel.schedule.lanes import address_of
 from maxkernel.schedule.liveness import Liveness, is_root, spill_slot, untimed
 from maxkernel.schedule.problem import ScheduleError
+from maxkernel.schedule.rings import Rings
 from maxkernel.schedule.scalar import IGNORED, expression
 from maxkernel.schedule.text import MASK, Instruction, Operand, Program, Register, Symbol
 
@@ -48,6 +49,7 @@ class Emitter:
         self._webs: dict[str, list[str]] = {}
         self._definitions: dict[str, Instruction] = {}
         self._copies = Copies(self._definitions)
+        self._rings = Rings(program)
         for index, bundle in enumerate(program.bundles):
             for item in bundle.instructions:
                 self._definitions.setdefault(item.result, item)
@@ -151,7 +153,7 @@ class Emitter:
             return self._pop(item)
         if op == "sdivrem.u32":
             a, b = (self._value(operand) for operand in item.operands)
-            symbol = "%" if "kRem" in item.note else "//"
+            symbol = "%" if self._rings.is_remainder(item) else "//"
             return f"({a} {symbol} {b} if {b} else 0)"
         if op == "scalar_select":
             p, yes, no = (self._value(item.named[key]) for key in _SELECT)

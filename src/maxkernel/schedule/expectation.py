@@ -5,9 +5,9 @@ from __future__ import annotations
 from maxkernel.schedule.constants import clock_behind
 from maxkernel.types import ProgramTime
 
-_BASE = {"v5e": 0.015, "v5p": 0.015, "v6e": 0.02, "v7x": 0.03}
+_BASE = {"v5e": 0.015, "v5p": 0.015, "v6e": 0.03, "v7x": 0.03}
 """Typical relative error of Pallas programs that hardly wait for memory."""
-_XLA = 0.03
+_XLA = 0.045
 """Added in proportion to the share of XLA's own ops: its layouts and compiler version vary more."""
 _STALL = 0.06
 """Added in proportion to the share of cycles spent waiting for DMAs."""

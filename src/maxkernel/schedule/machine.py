@@ -125,7 +125,8 @@ class Machine:
         share = 1
         if flag > _MULTICAST:
             flag, share = flag & _LOCAL_FLAG, 2
-        done = self.queue.submit(now, size / share, pieces / share, stats.hbm) if size else now
+        kind = stats.hbm, stats.writes
+        done = self.queue.submit(now, size / share, pieces / share, *kind) if size else now
         self.activity.recorder.dma(stats.site, now, done)
         insort(self.pending.setdefault(flag, []), (done, granules, stats), key=_completion)
         if stats.smem:

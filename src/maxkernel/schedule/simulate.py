@@ -157,6 +157,7 @@ def _core(
         vmem=VMEM_BANDWIDTH / clock.hz,
         burst=clock.burst_bytes * share or math.inf,
         sustained=clock.sustained,
+        write_latency=clock.write_latency,
     )
     core = Core(library, queue, number, paired, clock.granule, known)
     if other is not None:

@@ -26,6 +26,8 @@ class Clock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bytes of HBM traffic in one execution after which `sustained` holds; 0: never."""
     sustained: float = 1.0
     """Share of `bandwidth` that is left then."""
+    write_latency: float = 1.0
+    """Share of `latency` after which a DMA to HBM is complete."""
 
 
 class Calibration(msgspec.Struct, frozen=True):
