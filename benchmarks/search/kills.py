@@ -28,6 +28,10 @@ from maxkernel.store import RunFile, find_run
 TASK = Path(__file__).parent / "tasks" / "rows_mish_softmax.py"
 
 
+GIVEN_UP = 10
+"""Drivers that may end by themselves with a fault; every one is printed."""
+
+
 def start(folder: Path, task: Path, candidates: int) -> subprocess.Popen[bytes]:
     """A new search, or the one that is there."""
     words = ["resume", "last"] if any(folder.glob("maxkernel-runs/*/run.sqlite")) else None
@@ -81,15 +85,19 @@ def difference(calm: list[object], shaken: list[object]) -> str:
 
 def disturb(folder: Path, task: Path, candidates: int, kills: int, rng: random.Random) -> str:
     """Kills until there were enough, then lets the search end. What happened, as a table row."""
-    drivers = workers = lost = 0
+    drivers = workers = lost = given_up = 0
     before: tuple[set[str], list[str]] = (set(), [])
     process = start(folder, task, candidates)
     while drivers + workers < kills:
         time.sleep(rng.uniform(0.3, 5.0))
-        if ended(process, folder):
+        if ended(process, folder) or given_up == GIVEN_UP:
             break
+        if process.poll() is not None:
+            given_up += 1
+            process = start(folder, task, candidates)
+            continue
         members = family(process.pid)[1:]
-        if rng.random() < 0.5 and members and process.poll() is None:
+        if rng.random() < 0.5 and members:
             victim = rng.choice(members)
             try:
                 os.kill(victim, signal.SIGKILL)

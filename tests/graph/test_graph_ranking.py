@@ -1,5 +1,5 @@
 """Constants of a rewrite are ranked as those of what it was made of, where the model sees no
-difference, and captured where it does."""
+difference, and traced where it does."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from graph_world import REWRITING, World, context_of, open_run, prepared, source
 
 from maxkernel.modes import run_graph
 from maxkernel.search.constants import Constants
+from maxkernel.search.decision import RANK_LIMIT
 from maxkernel.search.inputs import Example
 from maxkernel.search.job import CHOICE, RESULT, Job, JobResult
 from maxkernel.search.ranking import rank
@@ -53,6 +54,16 @@ def test_only_what_the_model_cannot_tell_apart_is_spared(
     assert len(world.outlined) == (6 if spared else 6 + 4)
     if spared:
         assert again.ranked == found.ranked
+
+
+def test_what_is_looked_at_does_not_depend_on_the_budget(tmp_path: Path) -> None:
+    """A design is ranked once: a search that gets more budget goes on with what it found."""
+    small = Budget(candidates=16, patience=1000)
+    with open_run(tmp_path / "r", small) as run:
+        run_graph(context_of(run, World(), small), SearchSettings())
+        jobs = [run.recall(f"{CHOICE}{number}", Job) for number in range(40)]
+    limits = {job.limit for job in jobs if job is not None and job.kind == "rank"}
+    assert limits == {RANK_LIMIT}
 
 
 def test_rewrites_are_spared_in_a_search(tmp_path: Path) -> None:

@@ -8,16 +8,15 @@ from maxkernel.search.job import Job
 from maxkernel.search.options import Option
 
 RANK_LIMIT = 48
-"""Assignments of a design's constants that are captured to rank them, at most."""
-
-CAPTURES_PER_EVALUATION = 4
-"""Capturing is several times cheaper than compiling, so more assignments are captured."""
+"""Assignments of a design's constants that are traced to rank them, at most. However little of the
+budget is left: a trace takes some hundredths of a second, and a design is ranked only once, also
+by a search that gets more budget later."""
 
 MAX_PARTNERS = 3
 """Designs that a design is offered for merging."""
 
 
-def job_of(board: Board, number: int, option: Option | None, left: int, *, mixes: bool) -> Job:
+def job_of(board: Board, number: int, option: Option | None, *, mixes: bool) -> Job:
     """The job that does what `option` says; an idle one for None."""
     if option is None:
         return Job(number, "idle")
@@ -27,8 +26,7 @@ def job_of(board: Board, number: int, option: Option | None, left: int, *, mixes
         case "tune":
             return Job(number, "tune", option.node, option.tunables)
         case "rank":
-            limit = min(RANK_LIMIT, CAPTURES_PER_EVALUATION * left)
-            return Job(number, "rank", option.node, limit=limit)
+            return Job(number, "rank", option.node, limit=RANK_LIMIT)
         case "moves":
             return Job(number, "moves", option.node, partners=_partners(board, option, mixes))
         case kind:

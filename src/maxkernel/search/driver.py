@@ -164,7 +164,7 @@ class Driver:
             return Job(number, "idle")
         options = self.board.options()
         option = self._free(options) or self._favoured(number, options, left)
-        return job_of(self.board, number, option, left, mixes=self._policy.mixes)
+        return job_of(self.board, number, option, mixes=self._policy.mixes)
 
     def _free(self, options: list[Option]) -> Option | None:
         """Moves that a mover knows by itself cost nothing, so they are looked up at once."""
