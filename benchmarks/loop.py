@@ -93,6 +93,11 @@ class TimedJudge(Judge):
         with self._work.at_work():
             return super().capture(*args, **kwargs)
 
+    def outline(self, *args: Any, **kwargs: Any) -> Any:
+        """As the judge does."""
+        with self._work.at_work():
+            return super().outline(*args, **kwargs)
+
     def confirm(self, *args: Any, **kwargs: Any) -> Any:
         """As the judge does."""
         with self._work.at_work():
