@@ -5,6 +5,8 @@
 `cold`: an empty cache. `warm`: the same search once more, captures and compilations remembered,
 checks not. `bare`: the programs of that search through the compile worker, one after another.
 Searches end with their winner confirmed; that is in their time. All workers are started before.
+`pace`: evaluations over what two cores could compile bare in that time. `CPU`: of the CPU seconds
+of an evaluation, those that its bare compilation takes.
 CPU seconds are those of this process and all its workers, so they do not depend on other load.
 `kept busy` is the share of two cores that there was work for: the mean over samples of
 min(2, threads that run or wait for a core) / 2. On a machine that others use, the wall times are
@@ -53,12 +55,13 @@ class Measured:
     cpu: float
     busy: float
 
-    def line(self, task: str, name: str) -> str:
-        """The row as text."""
+    def line(self, task: str, name: str, bare: Measured | None = None, asked: str = "") -> str:
+        """The row as text; beside `bare` compilations, if given."""
+        ratios = f"{self.pace(bare):.2f} | {self.share(bare):.2f}" if bare else "- | -"
         return (
             f"| {task} | {name} | {self.count} | {self.wall:.0f} s | "
             f"{60 * self.count / self.wall:.1f} | {self.cpu / self.count:.2f} s | "
-            f"{100 * self.busy:.0f} % |"
+            f"{100 * self.busy:.0f} % | {ratios} | {asked} |"
         )
 
     def pace(self, bare: Measured) -> float:
@@ -135,8 +138,8 @@ def bare(session: Session, judge: Judge, prepared: Prepared, found: list[Candida
     return measured(work)
 
 
-def table_of(task: str, candidates: int) -> str:
-    """Prints one task's rows; its summary as a row of the second table."""
+def print_rows(task: str, candidates: int) -> None:
+    """One task's rows, all at its end."""
     found: list[Candidate] = []
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -154,17 +157,13 @@ def table_of(task: str, candidates: int) -> str:
             return len(found)
 
         cold = measured(lambda: run("cold"))
-        asked = f"{judge.captures} | {judge.outlines}"
-        print(cold.line(loaded.name, "cold"), flush=True)
+        asked = f"{judge.captures} captures, {judge.outlines} outlines"
         warm = measured(lambda: run("warm"))
-        print(warm.line(loaded.name, "warm"), flush=True)
         alone = bare(session, judge, prepared, found)
-        print(alone.line(loaded.name, "bare compilations"), flush=True)
         cache.close()
-    return (
-        f"| {loaded.name} | {cold.pace(alone):.2f} | {warm.pace(alone):.2f} | "
-        f"{cold.share(alone):.2f} | {warm.share(alone):.2f} | {asked} |"
-    )
+    print(cold.line(loaded.name, "cold", alone, asked))
+    print(warm.line(loaded.name, "warm", alone))
+    print(alone.line(loaded.name, "bare compilations"), flush=True)
 
 
 def main() -> None:
@@ -174,16 +173,10 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=12)
     options = parser.parse_args()
     print(f"load average {os.getloadavg()[0]:.1f} at the start\n")
-    print("| task | | number | wall | per minute | CPU each | kept busy |")
-    print("| --- " * 7 + "|")
-    rows = [table_of(task, options.candidates) for task in options.task or TASKS]
-    print(
-        f"\nEvaluations over what {CORES} cores could compile bare; CPU of a bare compilation over"
-    )
-    print("that of an evaluation; what the cold search asked for:\n")
-    print("| task | cold | warm | CPU, cold | CPU, warm | captures | outlines |")
-    print("| --- " * 7 + "|")
-    print("\n".join(rows))
+    print("| task | | number | wall | per minute | CPU each | kept busy | pace | CPU | asked for |")
+    print("| --- " * 10 + "|", flush=True)
+    for task in options.task or TASKS:
+        print_rows(task, options.candidates)
     print(f"\nload average {os.getloadavg()[0]:.1f} at the end")
 
 
