@@ -278,3 +278,9 @@ def test_the_judge_finds_it_right_and_faster(session, name, constants, move):
     )
     assert after.accepted, after.failure
     assert after.time.seconds < 0.99 * before.time.seconds
+
+
+def test_whole_blocks_promise_little_where_the_matrix_units_are_busy():
+    """On large products (JaxBench 50k, 27k) chunks cost a matrix-bound kernel next to nothing."""
+    source, name = sources(product, *PRODUCT)[0], "one product per block, not several chunks"
+    assert 0 < proposed(source, "mxu")[name] < proposed(source, "hbm")[name]

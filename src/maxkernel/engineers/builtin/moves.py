@@ -73,7 +73,7 @@ REWRITES = (
     Rewrite(
         "whole_blocks", "one product per block, not several chunks", (True,),
         lambda source, _: rewrites.whole_blocks(source),
-        dict.fromkeys((*_ISSUE, "hbm"), 0.05),
+        {**dict.fromkeys((*_ISSUE, "hbm"), 0.05), "mxu": 0.01},
     ),
     Rewrite(
         "narrow_activations", "compute activations in bfloat16", (True,),
