@@ -8,6 +8,7 @@ from maxkernel.engineers.builtin.canon import canonicalise
 from maxkernel.engineers.builtin.collapse import collapsed
 from maxkernel.engineers.builtin.families import FAMILIES, GRAPH_FAMILIES
 from maxkernel.engineers.builtin.loops import without_loops
+from maxkernel.engineers.builtin.units import without_units
 from maxkernel.engineers.roles import NoAnswer
 from maxkernel.targets import Target
 from maxkernel.types import Plan, TaskInfo
@@ -18,6 +19,7 @@ class BuiltinImplementer:
 
     def implement(self, info: TaskInfo, plan: Plan, target: Target) -> str:
         """Source of the plan's kernel. Raises NoAnswer for a plan that is not the built-in's."""
+        info = without_units(info)
         flat = without_loops(info)
         try:
             for family in FAMILIES:

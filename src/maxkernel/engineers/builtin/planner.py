@@ -11,29 +11,41 @@ from maxkernel.engineers.builtin.canon import canonicalise
 from maxkernel.engineers.builtin.collapse import collapsed
 from maxkernel.engineers.builtin.families import FAMILIES, GRAPH_FAMILIES
 from maxkernel.engineers.builtin.loops import without_loops
+from maxkernel.engineers.builtin.units import without_units
 from maxkernel.engineers.roles import NoAnswer
 from maxkernel.targets import Target
 from maxkernel.types import Outcome, Plan, TaskInfo
 
+Considered = tuple[list[Plan], list[str]]
+"""All plans for a task, and why there are no others."""
+
 
 class BuiltinPlanner:
     """Plans from the operator graph alone."""
+
+    def __init__(self) -> None:
+        self._last: tuple[TaskInfo, Target, Considered] | None = None
+        """The task asked about last, and what was found: every round of a search asks again."""
 
     def plan(self, info: TaskInfo, target: Target, history: tuple[Outcome, ...]) -> list[Plan]:
         """Every strategy not tried yet that can be written, the fastest by estimate first.
 
         Raises NoAnswer with the reason when no family covers the task.
         """
-        plans, reasons = _consider(info, target)
+        last = self._last
+        if last is None or last[0] is not info or last[1] != target:
+            self._last = last = info, target, _consider(info, target)
+        plans, reasons = last[2]
         if not plans:
             raise NoAnswer(f"no built-in family covers this task: {'; '.join(reasons)}")
         tried = {_identity(outcome.plan) for outcome in history}
         return [plan for plan in plans if _identity(plan) not in tried]
 
 
-def _consider(info: TaskInfo, target: Target) -> tuple[list[Plan], list[str]]:
+def _consider(info: TaskInfo, target: Target) -> Considered:
     plans: list[Plan] = []
     reasons: list[str] = []
+    info = without_units(info)
     flat = without_loops(info)
     try:
         program = canonicalise(flat)

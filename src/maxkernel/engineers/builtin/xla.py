@@ -12,8 +12,9 @@ from maxkernel.engineers.builtin.cuts import producers
 from maxkernel.engineers.builtin.elementwise import elementwise
 from maxkernel.engineers.builtin.expr import Code
 from maxkernel.engineers.builtin.layouts import PASS_THROUGH
+from maxkernel.engineers.builtin.lines import fitted
 from maxkernel.engineers.builtin.sizes import Sizes
-from maxkernel.engineers.builtin.text import WIDTH, Names, call, number
+from maxkernel.engineers.builtin.text import Names, number
 from maxkernel.types import Graph, Node
 
 _INLINE = 45
@@ -77,7 +78,7 @@ class Writer:
         if node is None:
             return code.text
         name = self.names.new(_NAMES.get(node.op, "value"))
-        self.lines.append(_fitted(f"{name} = {code.text}"))
+        self.lines.append(fitted(f"{name} = {code.text}", 4))
         self._codes.pop(value, None)
         self.known[value] = name
         return name
@@ -263,21 +264,3 @@ class Writer:
         if self.graph.values[lower.inputs[1]].literal != 1:
             return None
         return quotient.inputs[0], quotient.inputs[1]
-
-
-def _fitted(line: str) -> str:
-    """A statement inside a function; one call per line where it is too long for one."""
-    prefix, _, rest = line.partition("(")
-    if len(line) + 4 <= WIDTH or not rest.endswith(")"):
-        return line
-    parts, depth = [""], 0
-    for letter in rest[:-1]:
-        depth += (letter in "([{") - (letter in ")]}")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    if depth or any(p.count("(") != p.count(")") for p in parts):
-        return line
-    text = call(prefix, [p.strip() for p in parts], 4)
-    return "\n".join(part[4:] for part in text.split("\n"))

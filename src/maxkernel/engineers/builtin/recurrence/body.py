@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from maxkernel.engineers.builtin.lines import fitted
 from maxkernel.engineers.builtin.recurrence import placing
 from maxkernel.engineers.builtin.recurrence.heads import head_loops
-from maxkernel.engineers.builtin.recurrence.lines import fitted
 from maxkernel.engineers.builtin.recurrence.match import Recurrence
 from maxkernel.engineers.builtin.recurrence.writer import Writer
 from maxkernel.engineers.builtin.text import Names, call, doc

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from maxkernel.engineers.builtin.axes import Unsupported
+from maxkernel.engineers.builtin.lines import fitted
 from maxkernel.engineers.builtin.recurrence.around import CHUNK, Around
 from maxkernel.engineers.builtin.recurrence.arrays import Array
 from maxkernel.engineers.builtin.recurrence.body import Body
-from maxkernel.engineers.builtin.recurrence.lines import fitted
 from maxkernel.engineers.builtin.recurrence.match import Recurrence
 from maxkernel.engineers.builtin.text import Names, call, compiler_params, sequence
 

@@ -276,11 +276,13 @@ def _named(
 
 def product_flops(graph: Graph, node: int) -> float:
     """Arithmetic operations of one product: two per element of the result and of the contraction
-    (for a convolution, the elements of a filter)."""
+    (for a convolution, the elements of a filter that meet elements of the input)."""
     n = graph.nodes[node]
     result = math.prod(graph.values[n.outputs[0]].shape)
     right = graph.values[n.inputs[1]].shape
     if n.op == "dot_general":
         contracted = n.params["dimension_numbers"][0][1]
         return 2.0 * result * math.prod(right[int(i)] for i in contracted)
-    return 2.0 * result * math.prod(right) / max(right[0], 1)
+    outputs = int(n.params["dimension_numbers"]["rhs_spec"][0])
+    spread = math.prod(n.params["lhs_dilation"])
+    return 2.0 * result * math.prod(right) / right[outputs] / spread

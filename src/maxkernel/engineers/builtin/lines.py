@@ -13,8 +13,9 @@ def fitted(line: str, indent: int = 0) -> str:
     line = line.rstrip()
     target, sign, rest = line.strip().partition(" = ")
     target, rest = (f"{target}{sign}", rest) if sign else ("", target)
-    if rest.endswith(")") and _closes(rest):
-        name, _, inner = rest[:-1].partition("(")
+    start = _last_call(rest)
+    if start:
+        name, inner = rest[:start], rest[start + 1 : -1]
         text = call(name, _split(inner), len(pad) + indent, target)
         return "\n".join(part[indent:] for part in text.split("\n"))
     broken = _broken_sum(rest)
@@ -24,14 +25,17 @@ def fitted(line: str, indent: int = 0) -> str:
     return line
 
 
-def _closes(text: str) -> bool:
-    """Whether a text is one call: its last bracket closes its first."""
-    depth = 0
+def _last_call(text: str) -> int:
+    """Where the bracket opens that the last letter of a call, or of calls in a chain, closes; 0 for
+    any other text."""
+    depth, start = 0, 0
     for i, letter in enumerate(text):
+        if depth == 0 and letter == "(":
+            start = i
         depth += (letter in "([") - (letter in ")]")
-        if letter == ")" and depth == 0:
-            return i == len(text) - 1
-    return False
+        if depth == 0 and letter == " ":
+            return 0
+    return start if text.endswith(")") else 0
 
 
 def _split(text: str, separator: str = ", ") -> list[str]:
