@@ -1,178 +1,183 @@
 """Do names and order matter? Every reference of the suites, rewritten but equal, is planned anew.
 
-    python -m benchmarks.rewritten [TASK ...] [--suite jaxbench|models] [--target v6e]
+    python -m benchmarks.rewritten [TASK ...] [--suite jaxbench|models|all] [--target v6e]
+        [--only REWRITING]
 
 The rewritings: every name of the reference changed; the operands of sums and products of arrays
-exchanged; module constants written out where they are used; the reference wrapped in jax.jit. All
-that the built-in planner says of a rewritten reference (families and strategies, in its order)
-must be what it says of the original one. Prints one line per task; exits with 1 on a difference.
+exchanged; module constants written out where they are used; the reference wrapped in jax.jit; and
+jax.vmap in place of a batch dimension: the reference on a batch of one, mapped over the leading
+dimension of some of its arguments. The last one counts where the oracles of both, on the check
+size's inputs of one seed, are equal; else it is skipped, and the line says so.
+
+All that the built-in planner says of a rewritten reference (families and strategies, in its order)
+must be what it says of the original one. Prints one line per task and a sum; exits with 1 on a
+difference.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import copy
+import itertools
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
+import numpy as np
+
+from benchmarks.rewritings import REWRITINGS, mapped, rewritten
 from maxkernel import suites
 from maxkernel.api import open_session
 from maxkernel.api.session import Session
 from maxkernel.engineers.roles import NoAnswer
 from maxkernel.engineers.team import Team
-from maxkernel.tasks import task_from_text
-from maxkernel.types import Task
-from maxkernel.types.messages import TraceReply, TraceRequest
+from maxkernel.types import ArraySpec, Task, TaskInfo
+from maxkernel.types.messages import OracleReply, OracleRequest, TraceReply, TraceRequest
 
-ENTRY = "reference"
+VMAPPED = "vmapped"
+NAMES = (*REWRITINGS, VMAPPED)
+SEED = 11
+EQUAL = 1e-3
+"""Largest difference of two oracles, over the size of the values: they may add up in other orders,
+some of them in float32."""
 
-
-class _Rename(ast.NodeTransformer):
-    """Gives every parameter and local name of the functions that it visits another name."""
-
-    def __init__(self, names: set[str]) -> None:
-        self.names = names
-
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        if node.id in self.names:
-            node.id = f"z_{len(node.id)}_{node.id[::-1]}"
-        return node
-
-    def visit_arg(self, node: ast.arg) -> ast.arg:
-        if node.arg in self.names:
-            node.arg = f"z_{len(node.arg)}_{node.arg[::-1]}"
-        return node
+Answer = list[str] | str
 
 
-class _Commute(ast.NodeTransformer):
-    """Exchanges the operands of + and *, but of shapes and other tuples, whose order matters."""
+@dataclass
+class Found:
+    """What the planner says of one reference and of its rewritings."""
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.BinOp:
-        self.generic_visit(node)
-        plain = not any(
-            isinstance(part, ast.Tuple | ast.List) or _is_shape(part)
-            for side in (node.left, node.right)
-            for part in ast.walk(side)
-        )
-        if plain and isinstance(node.op, ast.Add | ast.Mult):
-            node.left, node.right = node.right, node.left
-        return node
+    original: Answer
+    answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
+    skipped: dict[str, str] = field(default_factory=dict[str, str])
+    """Rewritings that are not equal, and why."""
 
+    @property
+    def differences(self) -> dict[str, Answer]:
+        """The rewritings of which the planner says something else, and what."""
+        return {name: said for name, said in self.answers.items() if said != self.original}
 
-class _Inline(ast.NodeTransformer):
-    """Writes out module constants that are numbers."""
-
-    def __init__(self, values: dict[str, ast.Constant]) -> None:
-        self.values = values
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        found = self.values.get(node.id) if isinstance(node.ctx, ast.Load) else None
-        return ast.copy_location(ast.Constant(found.value), node) if found else node
+    def __str__(self) -> str:
+        parts = [f"{name} is {said}" for name, said in self.differences.items()]
+        text = f"{'; '.join(parts)}; was {self.original}" if parts else "same plans"
+        return "; ".join([text, *(f"{name} skipped: {why}" for name, why in self.skipped.items())])
 
 
-def _is_shape(node: ast.AST) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == "shape"
-
-
-def _reference(tree: ast.Module) -> ast.FunctionDef:
-    return next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == ENTRY)
-
-
-def _local_names(function: ast.FunctionDef) -> set[str]:
-    stored = {
-        n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-    }
-    return stored | {a.arg for a in ast.walk(function) if isinstance(a, ast.arg)}
-
-
-def renamed(tree: ast.Module) -> None:
-    """Another name for every parameter and local variable of the reference."""
-    function = _reference(tree)
-    keywords = {k.arg for k in ast.walk(function) if isinstance(k, ast.keyword)}
-    _Rename(_local_names(function) - keywords).visit(function)
-
-
-def commuted(tree: ast.Module) -> None:
-    """a + b becomes b + a, a * b becomes b * a."""
-    _Commute().visit(_reference(tree))
-
-
-def inlined(tree: ast.Module) -> None:
-    """EPS = 1e-5 becomes 1e-5 where the reference uses it."""
-    values = {
-        target.id: node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-        for target in node.targets
-        if isinstance(target, ast.Name) and isinstance(node.value.value, int | float)
-    }
-    _Inline(values).visit(_reference(tree))
-
-
-def jitted(tree: ast.Module) -> None:
-    """The reference calls its old self through jax.jit."""
-    _reference(tree).name = "_inner_reference"
-    tree.body += ast.parse(
-        f"import jax\n\ndef {ENTRY}(*arrays):\n    return jax.jit(_inner_reference)(*arrays)\n"
-    ).body
-
-
-REWRITINGS: dict[str, Callable[[ast.Module], None]] = {
-    "renamed": renamed,
-    "commuted": commuted,
-    "inlined": inlined,
-    "jitted": jitted,
-}
-
-
-def rewritten(task: Task, change: Callable[[ast.Module], None]) -> Task:
-    """The task with its reference rewritten."""
-    tree = copy.deepcopy(ast.parse(task.files[task.entry]))
-    change(tree)
-    text = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
-    return task_from_text(task.name, task.format, task.entry, {task.entry: text}, task.origin)
-
-
-def answer(session: Session, task: Task) -> list[str] | str:
-    """Families and strategies of the built-in planner, in its order; or why there are none."""
+def traced(session: Session, task: Task) -> TaskInfo | str:
+    """What a worker finds out about a task, or why it cannot."""
     request = TraceRequest(task, session.judge.target.name, session.settings.check_limit_mb << 20)
     reply = session.executor.submit(request).result()
-    if not isinstance(reply, TraceReply):
-        raise RuntimeError(f"{task.name}: {getattr(reply, 'failure', reply)}")
+    return reply.info if isinstance(reply, TraceReply) else _reason(reply)
+
+
+def answer(session: Session, info: TaskInfo) -> Answer:
+    """Families and strategies of the built-in planner, in its order; or that there are none."""
     try:
-        plans = Team.builtin().planner.plan(reply.info, session.judge.target, ())
+        plans = Team.builtin().planner.plan(info, session.judge.target, ())
     except NoAnswer:
         return "no plan"
     return [f"{plan.family}: {plan.strategy}" for plan in plans]
 
 
-def differences(session: Session, task: Task) -> dict[str, object]:
-    """What the planner says of the rewritten references where it is not what it said before."""
-    before = answer(session, task)
-    after = {name: answer(session, rewritten(task, how)) for name, how in REWRITINGS.items()}
-    return {name: found for name, found in after.items() if found != before} and {
-        "original": before,
-        **{name: found for name, found in after.items() if found != before},
-    }
+def examine(session: Session, task: Task, names: tuple[str, ...] = NAMES) -> Found:
+    """What the planner says of a task and of its rewritings; raises RuntimeError for a task, or a
+    plain rewriting, that cannot be traced."""
+    info = traced(session, task)
+    if isinstance(info, str):
+        raise RuntimeError(f"{task.name}: {info}")
+    found = Found(answer(session, info))
+    for name in names:
+        if name == VMAPPED:
+            _examine_mapped(session, task, info, found)
+            continue
+        other = traced(session, rewritten(task, REWRITINGS[name]))
+        if isinstance(other, str):
+            raise RuntimeError(f"{task.name}, {name}: {other}")
+        found.answers[name] = answer(session, other)
+    return found
+
+
+def _examine_mapped(session: Session, task: Task, info: TaskInfo, found: Found) -> None:
+    why = "no argument has the leading dimension of all results"
+    for places in places_of_a_batch(info):
+        other = rewritten(task, mapped(places))
+        again = traced(session, other)
+        if isinstance(again, str):
+            why = again.removeprefix(f"{task.name}: ")
+        elif again.outputs != info.outputs:
+            why = "another shape"
+        elif not _equal(session, task, other):
+            why = "not equal"
+        else:
+            found.answers[VMAPPED] = answer(session, again)
+            return
+    found.skipped[VMAPPED] = why
+
+
+def places_of_a_batch(info: TaskInfo) -> Iterator[tuple[int, ...]]:
+    """Sets of arguments whose leading dimension may be a batch's, the largest sets first: at full
+    and at check size it is as long as that of all results, and at check size longer than one."""
+    arrays = [i for i in range(len(info.inputs) + len(info.statics)) if i not in info.statics]
+    sizes = (_leading(info.outputs), _leading(info.check_outputs))
+    if min(sizes) < 1 or sizes[1] < 2:
+        return
+    both = zip(arrays, info.inputs, info.check_inputs, strict=True)
+    fit = [i for i, full, check in both if (_leading([full]), _leading([check])) == sizes]
+    for count in range(len(fit), 0, -1):
+        yield from itertools.combinations(fit, count)
+
+
+def _leading(specs: list[ArraySpec] | tuple[ArraySpec, ...]) -> int:
+    """The leading dimension that all arrays have; 0 where there is none."""
+    found = {spec.shape[0] if spec.shape else 0 for spec in specs}
+    return found.pop() if len(found) == 1 else 0
+
+
+def _equal(session: Session, task: Task, other: Task) -> bool:
+    """Whether two references give the same on one seed's inputs of the check size."""
+    asked = [session.executor.submit(OracleRequest(t, SEED)) for t in (task, other)]
+    first, second = (future.result() for future in asked)
+    if not (isinstance(first, OracleReply) and isinstance(second, OracleReply)):
+        return False
+    assert first.inputs == second.inputs
+    for a, b in zip(first.oracle, second.oracle, strict=True):
+        x, y = (np.frombuffer(v.data, v.spec.dtype).astype(np.float64) for v in (a, b))
+        finite = np.isfinite(x)
+        scale = np.sqrt(np.mean(np.square(x[finite]))) if finite.any() else 0.0
+        same = np.array_equal(x[~finite], y[~finite], equal_nan=True)
+        if not same or np.any(np.abs(x - y)[finite] > EQUAL * (scale + np.abs(x[finite]))):
+            return False
+    return True
+
+
+def _reason(reply: object) -> str:
+    return str(getattr(getattr(reply, "failure", reply), "message", reply))
 
 
 def main() -> None:
-    """Prints a line per task."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Prints a line per task, and a sum."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("tasks", nargs="*")
-    parser.add_argument("--suite", choices=("jaxbench", "models"), default="jaxbench")
+    parser.add_argument("--suite", choices=("jaxbench", "models", "all"), default="jaxbench")
+    parser.add_argument("--only", choices=NAMES, action="append")
     parser.add_argument("--target", default="v6e")
     options = parser.parse_args()
-    failed = 0
-    names = options.tasks or suites.names(options.suite)
+    chosen = ("jaxbench", "models") if options.suite == "all" else (options.suite,)
+    asked = [(suite, name) for suite in chosen for name in options.tasks or suites.names(suite)]
+    counts = Counter[str]()
     with open_session(options.target, use_cache=False) as session:
-        for name in names:
-            found = differences(session, suites.load(options.suite, name))
-            failed += bool(found)
-            print(f"{name}: {found or 'same plans'}", flush=True)
-    print(f"{len(names) - failed} of {len(names)} references are planned alike when rewritten")
-    sys.exit(failed > 0)
+        for suite, name in asked:
+            found = examine(session, suites.load(suite, name), tuple(options.only or NAMES))
+            counts["different"] += len(found.differences)
+            counts["same"] += len(found.answers) - len(found.differences)
+            counts["skipped"] += len(found.skipped)
+            print(f"{name}: {found}", flush=True)
+    print(
+        f"{len(asked)} tasks, {sum(counts.values())} rewritings: {counts['same']} same,"
+        f" {counts['different']} different, {counts['skipped']} skipped"
+    )
+    sys.exit(counts["different"] > 0)
 
 
 if __name__ == "__main__":
