@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from maxkernel.executor.tree import family, read
+
 TICK = os.sysconf("SC_CLK_TCK")
 SAMPLE_SECONDS = 0.2
 
@@ -40,39 +42,21 @@ class CpuMeter:
 
     def _run(self) -> None:
         while not self._over.wait(SAMPLE_SECONDS):
-            self.samples.append((time.monotonic(), self._tree_seconds(), idle_seconds()))
-
-    def _tree_seconds(self) -> float:
-        """Of live processes; what a process used before it was reaped is in its parent's time."""
-        return sum(process_seconds(pid) for pid in tree_of(os.getpid()))
+            self.samples.append((time.monotonic(), tree_seconds(), idle_seconds()))
 
 
-def tree_of(root: int) -> list[int]:
-    """A process and everything below it."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (fields := stat_of(int(entry.name))) is not None:
-            children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found, queue = list[int](), [root]
-    while queue:
-        pid = queue.pop()
-        found.append(pid)
-        queue += children.get(pid, [])
-    return found
+def tree_seconds() -> float:
+    """Processor seconds of this process, its descendants, and those of them that have ended.
+
+    What a process used before it was reaped is in its parent's time.
+    """
+    fields = [stat_of(f"/proc/{pid}/stat")[11:15] for pid in family(os.getpid())]
+    return sum(int(ticks) for four in fields for ticks in four) / TICK
 
 
-def stat_of(pid: int) -> list[str] | None:
-    """Fields of /proc/PID/stat from the state on; None for a process that has gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-
-
-def process_seconds(pid: int) -> float:
-    """Processor seconds of a process and of its children that it has waited for."""
-    fields = stat_of(pid)
-    return sum(map(int, fields[11:15])) / TICK if fields is not None else 0.0
+def stat_of(path: str) -> list[bytes]:
+    """Fields of a process's or a thread's `stat` from the state on; none of what has gone."""
+    return read(path).rpartition(b")")[2].split()
 
 
 def idle_seconds() -> float:

@@ -1,21 +1,15 @@
-"""CPU seconds of this program and its workers, and how many threads had work at a time."""
+"""How many threads of this program and its workers had work at a time."""
 
 from __future__ import annotations
 
 import os
 import threading
 
-from maxkernel.executor.tree import family, read
+from benchmarks.cpu import stat_of
+from maxkernel.executor.tree import family
 
-TICKS = os.sysconf("SC_CLK_TCK")
 PAUSE = 0.5
 """Seconds between two looks at what runs: a look takes a few milliseconds, which count."""
-
-
-def cpu_seconds() -> float:
-    """Of this process, its descendants, and those of them that have ended."""
-    fields = [_stat(f"/proc/{pid}/stat")[11:15] for pid in family(os.getpid())]
-    return sum(int(ticks) for four in fields for ticks in four) / TICKS
 
 
 class Busy(threading.Thread):
@@ -47,9 +41,4 @@ def _runnable(pid: int, me: int) -> int:
     except OSError:
         return 0
     others = [thread for thread in threads if int(thread) != me]
-    return sum(_stat(f"/proc/{pid}/task/{thread}/stat")[:1] == [b"R"] for thread in others)
-
-
-def _stat(path: str) -> list[bytes]:
-    """The fields from the state on; none of what has gone."""
-    return read(path).rpartition(b") ")[2].split()
+    return sum(stat_of(f"/proc/{pid}/task/{thread}/stat")[:1] == [b"R"] for thread in others)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from maxkernel.config import Settings
 from maxkernel.executor.pool import STARTUP_SECONDS
 from maxkernel.types.messages import (
-    CaptureRequest,
+    CandidateRequest,
     CompileRequest,
     MeasureRequest,
-    OutlineRequest,
     Request,
     TraceRequest,
 )
@@ -22,7 +21,7 @@ LEASE_FACTOR = 3.0
 
 def lease_seconds(settings: Settings, request: Request) -> float:
     """Seconds after which a host that holds a request is taken to be lost."""
-    if isinstance(request, CaptureRequest | OutlineRequest):
+    if isinstance(request, CandidateRequest):
         own = request.seconds
     elif isinstance(request, CompileRequest):
         own = request.seconds or settings.compile_seconds

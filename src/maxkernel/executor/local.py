@@ -26,12 +26,11 @@ from maxkernel.sandbox import Job, Sandbox, detect
 from maxkernel.types.messages import (
     CAPTURE_FRAME_LIMIT,
     FRAME_LIMIT,
-    CaptureRequest,
+    CandidateRequest,
     CompileRequest,
     DeviceRequest,
     FailureReply,
     MeasureRequest,
-    OutlineRequest,
     PingRequest,
     Reply,
     Request,
@@ -152,7 +151,7 @@ class LocalExecutor:
     def _limits(self, request: Request) -> Limits:
         settings = self._settings
         memory = settings.worker_memory_mb << 20
-        if isinstance(request, CaptureRequest | OutlineRequest):
+        if isinstance(request, CandidateRequest):
             return Limits(
                 request.seconds + GRACE_SECONDS,
                 request.memory_bytes + CAPTURE_SLACK_BYTES,
@@ -170,7 +169,7 @@ class LocalExecutor:
 
 
 def _kind_of(request: Request) -> Kind:
-    if isinstance(request, CaptureRequest | OutlineRequest):
+    if isinstance(request, CandidateRequest):
         return "capture"
     if isinstance(request, DeviceRequest | MeasureRequest):
         return "measure"

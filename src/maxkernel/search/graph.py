@@ -23,9 +23,9 @@ GAIN = 0.005
 """Smallest relative fall of the best time that counts as progress."""
 
 MISFIT = "does not fit"
+"""Fate of a program that no VMEM holds, by the analytic model."""
 UNCAPTURED = "not captured"
 """How the fate of constants begins with which a kernel cannot be captured."""
-"""Fate of a program that no VMEM holds, by the analytic model."""
 TWIN = "same as"
 """How the fate of a program begins that was judged before."""
 

@@ -83,6 +83,10 @@ class OutlineReply(msgspec.Struct, frozen=True, tag="outlined"):
     """Of the first assignments, at least one."""
 
 
+CandidateRequest = CaptureRequest | OutlineRequest
+"""What runs a candidate's source, in a sandboxed process of its own."""
+
+
 class CompileRequest(msgspec.Struct, frozen=True, tag="compile"):
     """Compile an exported program for a target and simulate its schedule."""
 

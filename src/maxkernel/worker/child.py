@@ -10,11 +10,11 @@ from typing import NoReturn
 import msgspec
 
 from maxkernel.types.messages import (
+    CandidateRequest,
     CaptureReply,
     CaptureRequest,
     FailureReply,
     OutlineReply,
-    OutlineRequest,
 )
 from maxkernel.worker import limits, seccomp
 from maxkernel.worker.framing import write_frame
@@ -54,7 +54,7 @@ class _Tail:
         return self.fd
 
 
-def become_candidate(request: CaptureRequest | OutlineRequest, reply: int, prints: int) -> NoReturn:
+def become_candidate(request: CandidateRequest, reply: int, prints: int) -> NoReturn:
     """Never returns: the process ends when its frame is written."""
     status = 1
     try:
@@ -70,7 +70,7 @@ def become_candidate(request: CaptureRequest | OutlineRequest, reply: int, print
         os._exit(status)
 
 
-def _answer(request: CaptureRequest | OutlineRequest) -> Answer:
+def _answer(request: CandidateRequest) -> Answer:
     from maxkernel.worker.capture import capture
     from maxkernel.worker.outline import outline
 

@@ -20,9 +20,8 @@ from maxkernel.types.evaluation import Failure
 from maxkernel.types.messages import (
     CAPTURE_FRAME_LIMIT,
     FRAME_LIMIT,
-    CaptureRequest,
+    CandidateRequest,
     FailureReply,
-    OutlineRequest,
     PingReply,
     PingRequest,
 )
@@ -69,7 +68,7 @@ def serve(requests: int, replies: int) -> None:
     _preload()
     limits.protect_memory()
     limits.use_few_processors()
-    decoder = msgspec.msgpack.Decoder(CaptureRequest | OutlineRequest | PingRequest)
+    decoder = msgspec.msgpack.Decoder(CandidateRequest | PingRequest)
     while (body := read_frame(requests, FRAME_LIMIT)) is not None:
         request = decoder.decode(body)
         if isinstance(request, PingRequest):
@@ -115,7 +114,7 @@ def _preload() -> None:
     preload.everything()
 
 
-def _capture(request: CaptureRequest | OutlineRequest) -> bytes:
+def _capture(request: CandidateRequest) -> bytes:
     """The reply's body: the child's own, or a failure when it gave none in time."""
     child = _run(request)
     size = child.frame_size()
@@ -130,7 +129,7 @@ def _capture(request: CaptureRequest | OutlineRequest) -> bytes:
     return _no_reply(request, child)
 
 
-def _run(request: CaptureRequest | OutlineRequest) -> _Child:
+def _run(request: CandidateRequest) -> _Child:
     """A child that has ended. One that others killed says nothing of its candidate: another one
     is started, a few times and within the request's time, since candidates can kill themselves."""
     deadline = time.monotonic() + request.seconds
@@ -148,7 +147,7 @@ def _run(request: CaptureRequest | OutlineRequest) -> _Child:
         again -= 1
 
 
-def _fork(request: CaptureRequest | OutlineRequest) -> _Child:
+def _fork(request: CandidateRequest) -> _Child:
     reply_read, reply_write = os.pipe()
     print_read, print_write = os.pipe()
     pid = os.fork()
@@ -195,7 +194,7 @@ def _drain(child: _Child) -> None:
         pass
 
 
-def _end(child: _Child, request: CaptureRequest | OutlineRequest) -> None:
+def _end(child: _Child, request: CandidateRequest) -> None:
     """Kills and reaps the child, and notes how it ended.
 
     A child that is about to exit by itself gets a moment, so that its own status is seen.
@@ -216,7 +215,7 @@ def _by_sigkill(status: int) -> bool:
     return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
 
 
-def _no_reply(request: CaptureRequest | OutlineRequest, child: _Child) -> bytes:
+def _no_reply(request: CandidateRequest, child: _Child) -> bytes:
     status, late, output = child.status, child.late, child.output.decode(errors="replace")
     if late or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU):
         return _failed(

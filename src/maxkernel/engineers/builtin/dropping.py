@@ -7,13 +7,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from maxkernel.engineers.builtin.layouts import dot_numbers
+from maxkernel.engineers.builtin.layouts import REDUCE, dot_numbers
 from maxkernel.types import Graph, Node
 
 Place = tuple[int, int]
 """A dimension: (value, position)."""
 SHAPING = ("reshape", "squeeze", "expand_dims", "broadcast_in_dim")
-REDUCE = ("reduce_sum", "reduce_max", "reduce_min")
 
 
 def dropped(graph: Graph, gone: set[Place]) -> Graph:

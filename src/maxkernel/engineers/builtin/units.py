@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from maxkernel.engineers.builtin.dropping import REDUCE, SHAPING, Place, dropped
-from maxkernel.engineers.builtin.layouts import ELEMENTWISE, PASS_THROUGH, dot_numbers
+from maxkernel.engineers.builtin.dropping import SHAPING, Place, dropped
+from maxkernel.engineers.builtin.layouts import ELEMENTWISE, PASS_THROUGH, REDUCE, dot_numbers
 from maxkernel.types import Graph, Node, TaskInfo
 
 _SAME = ELEMENTWISE | PASS_THROUGH
@@ -118,8 +118,12 @@ def _reshape(units: _Units, node: Node) -> None:
 
 
 def _squeeze(units: _Units, node: Node) -> None:
-    gone = {int(i) for i in node.params["dimensions"]}
-    rest = [i for i in range(len(units.graph.values[node.inputs[0]].shape)) if i not in gone]
+    _without(units, node, node.params["dimensions"])
+
+
+def _without(units: _Units, node: Node, gone: Iterable[int]) -> None:
+    """The result has the operand's dimensions but for some."""
+    rest = _rest(units, node.inputs[0], [int(i) for i in gone])
     units.same(((node.inputs[0], i), (node.outputs[0], j)) for j, i in enumerate(rest))
 
 
@@ -135,13 +139,7 @@ def _transpose(units: _Units, node: Node) -> None:
 
 
 def _reduce(units: _Units, node: Node) -> None:
-    rest = _kept_by(units.graph, node)
-    units.same(((node.inputs[0], i), (node.outputs[0], j)) for j, i in enumerate(rest))
-
-
-def _kept_by(graph: Graph, node: Node) -> list[int]:
-    gone = {int(i) for i in node.params["axes"]}
-    return [i for i in range(len(graph.values[node.inputs[0]].shape)) if i not in gone]
+    _without(units, node, node.params["axes"])
 
 
 def _running(units: _Units, node: Node) -> None:
