@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -58,11 +58,17 @@ class RunFile:
 
     @classmethod
     def create(cls, folder: Path, header: RunHeader) -> RunFile:
-        """A new run in an empty folder, driven by this process."""
+        """A new run in an empty folder, driven by this process.
+
+        The file gets its name when its header is in it: killed before, it leaves no run.
+        """
         folder.mkdir(parents=True, exist_ok=False)
+        new = folder / f"{FILE_NAME}.new"
+        with closing(sqlite3.connect(new, isolation_level=None)) as db:
+            migrate(db, str(new))
+            db.execute("INSERT INTO header VALUES (?)", (encode(header),))
+        new.replace(folder / FILE_NAME)
         run = cls(folder, drive=True)
-        with run._lock:
-            run._db.execute("INSERT INTO header VALUES (?)", (encode(header),))
         run.event("opened", resumed=False)
         return run
 
