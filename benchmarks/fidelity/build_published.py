@@ -20,16 +20,19 @@ from benchmarks.fidelity.rows import Row
 SOURCE: Path | None = None
 
 
-def build(row: Row):
-    """The published function of a row and its inputs: shapes, and values of integer inputs."""
+def parts(row: Row):
+    """What runs for a row: how often, the published function, its inputs (shapes, and values of
+    integer inputs). A function that was timed without jit is many programs, each with its own."""
     assert SOURCE is not None
     module = load(SOURCE / "benchmark" / row.fields["workload"] / f"{row.fields['variant']}.py")
-    if getattr(module, "_skip_jit", False):
-        raise ValueError("timed eagerly, op by op: there is no program of it")
     make = module.create_inputs
     typed = "dtype" in inspect.signature(make).parameters
-    made = lambda: make(dtype=jnp.bfloat16) if typed else make()  # noqa: E731
-    return module.workload, inputs_of(made)
+    inputs = inputs_of(lambda: make(dtype=jnp.bfloat16) if typed else make())
+    if not getattr(module, "_skip_jit", False):
+        return [(1, module.workload, inputs)]
+    from benchmarks.fidelity import eager  # needs the jax of these sources
+
+    return [(d.times, d.function, d.shapes) for d in eager.dispatches(module.workload, inputs)]
 
 
 def load(path: Path) -> types.ModuleType:

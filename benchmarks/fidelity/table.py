@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.fidelity.archives import unpack
 from benchmarks.fidelity.flops import operations
@@ -30,50 +31,86 @@ from maxkernel.schedule import (
     expected_error,
     simulate,
 )
-from maxkernel.targets import TARGETS, peak_rate
+from maxkernel.targets import TARGETS, Target, peak_rate
 from maxkernel.types import ProgramTime
 
 
 @dataclass(frozen=True)
 class Result:
-    """One row with its simulated time and the estimates beside it, in seconds."""
+    """One row with its simulated time and the estimates beside it, in seconds.
+
+    A row that was timed without jit is several programs, each with how often it runs.
+    """
 
     row: Row
-    program: ProgramTime
+    programs: tuple[tuple[int, ProgramTime], ...]
     roofline: float
     compiler: float | None
     jax: str
     """The version that compiled it."""
 
     @property
+    def seconds(self) -> float:
+        return sum(times * program.seconds for times, program in self.programs)
+
+    @property
     def ratio(self) -> float:
-        return self.program.seconds / self.row.seconds
+        return self.seconds / self.row.seconds
 
     @property
     def stall(self) -> float:
-        return sum(op.stall_cycles for op in self.program.ops) / self.program.cycles
+        waited = sum(n * sum(op.stall_cycles for op in p.ops) for n, p in self.programs)
+        return waited / sum(n * p.cycles for n, p in self.programs)
+
+    @property
+    def error(self) -> float:
+        """The expected error; that of several programs is the mean by their time."""
+        total = sum(n * p.seconds * expected_error(p) for n, p in self.programs)
+        return total / self.seconds
+
+    @property
+    def notes(self) -> str:
+        """What had to be assumed, and of how many programs the row is."""
+        count = sum(n for n, _ in self.programs)
+        several = [f"{count} programs, {len(self.programs)} different"] if count > 1 else []
+        return "; ".join([*several, *(note for _, p in self.programs for note in p.assumptions)])
 
 
 def evaluate(row: Row, archive: Path) -> Result:
     """Simulates one packed dump. Raises ScheduleError."""
-    with tempfile.TemporaryDirectory() as folder:
-        unpack(archive, Path(folder))
-        facts = json.loads((Path(folder) / "facts.json").read_text())
-        operands = tuple(
-            KernelOperands(
-                name,
-                {int(index): ScalarOperand(tuple(shape), dtype, tuple(values))
-                 for index, (shape, dtype, values) in call.items()},
-            )
-            for name, calls in facts["operands"].items()
-            for call in calls
-        )  # fmt: skip
-        target = TARGETS[row.target]
-        program = simulate(Path(folder), target, known=Known(operands))
-    size = facts["argument_bytes"] + facts["output_bytes"]
+    target = TARGETS[row.target]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        unpack(archive, folder)
+        facts = json.loads((folder / "facts.json").read_text())
+        several = "parts" in facts
+        parts = facts.get("parts", [facts])
+        programs = tuple(
+            (part.get("times", 1), timed(folder / f"part{i}" if several else folder, part, target))
+            for i, part in enumerate(parts)
+        )
+
+    def total(key: str) -> float:
+        return sum(part.get("times", 1) * part[key] for part in parts)
+
+    size = total("argument_bytes") + total("output_bytes")
     roofline = max(operations(row) / peak_rate(target, "bfloat16"), size / target.hbm_bandwidth)
-    estimate = facts["xla_cycles"] / target.clock_hz if not facts["kernels"] else None
-    return Result(row, program, roofline, estimate or None, facts.get("jax", "?"))
+    estimate = total("xla_cycles") / target.clock_hz if not total("kernels") else None
+    return Result(row, programs, roofline, estimate or None, parts[0].get("jax", "?"))
+
+
+def timed(folder: Path, facts: dict[str, Any], target: Target) -> ProgramTime:
+    """Simulates the program whose dump and scalar operands these are. Raises ScheduleError."""
+    operands = tuple(
+        KernelOperands(
+            name,
+            {int(index): ScalarOperand(tuple(shape), dtype, tuple(values))
+             for index, (shape, dtype, values) in call.items()},
+        )
+        for name, calls in facts["operands"].items()
+        for call in calls
+    )  # fmt: skip
+    return simulate(folder, target, known=Known(operands))
 
 
 def load(cache: Path, suites: Iterable[str]) -> list[Result]:
@@ -120,7 +157,7 @@ def spearman(mine: tuple[float, ...], true: tuple[float, ...]) -> float:
 
 
 _ESTIMATES = (
-    ("clock", lambda r: r.program.seconds),
+    ("clock", lambda r: r.seconds),
     ("roofline", lambda r: r.roofline),
     ("compiler's estimate", lambda r: r.compiler),
 )
@@ -145,23 +182,79 @@ def report(results: list[Result]) -> None:
             print(summary(f"{suite} all test {label}", half, estimate))
     for suite in sorted({r.row.suite for r in results}):
         mine = [r for r in results if r.row.suite == suite]
-        inside = [r for r in mine if abs(r.ratio - 1) <= expected_error(r.program)]
+        inside = [r for r in mine if abs(r.ratio - 1) <= r.error]
         compiled = Counter(r.jax for r in mine)
         by = ", ".join(f"jax {version}: {count}" for version, count in sorted(compiled.items()))
         print(f"{suite}: within its expected error {len(inside)} of {len(mine)}; rows by {by}")
 
 
-def speedups(results: list[Result]) -> list[str]:
-    """Simulated and measured speedups of hand-written kernels over XLA, where both are there."""
+def speedups(results: list[Result], cache: Path) -> list[str]:
+    """Simulated and measured ratios of XLA's time to the hand-written kernel's, and their error;
+    where one of the two programs is not there, why."""
     found = {r.row.name: r for r in results if r.row.suite == "jaxbench"}
+    rows = {row.name: row for row in SUITES["jaxbench"]()}
     lines: list[str] = []
-    for name, kernel in found.items():
-        baseline = found.get(name.replace("optimized", "baseline"))
-        if name.endswith("optimized") and baseline:
-            mine = baseline.program.seconds / kernel.program.seconds
-            true = baseline.row.seconds / kernel.row.seconds
-            off = 100 * (mine / true - 1)
-            lines.append(f"speedup {name[:-10]}: {mine:.2f}, measured {true:.2f} ({off:+.1f} %)")
+    errors: list[float] = []
+    for name in (name for name in rows if name.endswith("optimized")):
+        pair = rows[name.replace("optimized", "baseline")], rows[name]
+        label = f"speedup {name.removesuffix('.optimized')}:"
+        absent = [f"{row.name}: {reason(row, cache)}" for row in pair if row.name not in found]
+        if absent:
+            lines.append(f"{label} not known, {'; '.join(absent)}")
+            continue
+        mine = found[pair[0].name].seconds / found[name].seconds
+        true = pair[0].seconds / pair[1].seconds
+        errors.append(abs(mine / true - 1))
+        note = f"; XLA's program: {pair[0].other}" if pair[0].other else ""
+        off = 100 * (mine / true - 1)
+        lines.append(f"{label} {mine:.2f}, measured {true:.2f} ({off:+.1f} %){note}")
+    if errors:
+        median = 100 * statistics.median(errors)
+        lines.append(f"speedups: median error {median:.1f} % of {len(errors)}")
+    return lines
+
+
+def reason(row: Row, cache: Path) -> str:
+    """Why a row has no time, as far as the cache tells."""
+    failed = cache / f"{row.key}.failed"
+    if failed.exists():
+        return " ".join(failed.read_text().splitlines()[1:])[:200]
+    return "cannot be simulated" if (cache / f"{row.key}.tar.gz").exists() else "not in the cache"
+
+
+def not_there(results: list[Result], suites: Iterable[str], cache: Path) -> list[str]:
+    """The rows without a time, by suite, target and half; for JaxBench each with its reason."""
+    found = {r.row.key for r in results}
+    absent = [row for suite in suites for row in SUITES[suite]() if row.key not in found]
+    groups = Counter(f"{row.suite} {row.target} {row.split}" for row in absent)
+    lines = [f"no time: {count} rows of {group}" for group, count in sorted(groups.items())]
+    return lines + [
+        f"no time: {row.name}: {reason(row, cache)}" for row in absent if row.suite == "jaxbench"
+    ]
+
+
+_DISPATCH = 0.11e-3
+"""Seconds of host dispatch in each time of the sweep: what the nine have in common beside the
+device's time, chosen on them (all are of the `fit` half)."""
+
+
+def sweep(results: list[Result]) -> list[str]:
+    """The sweep with its dispatch, and how far apart the two ends of it are."""
+    mine = [r for r in results if r.row.suite == "sweep"]
+    if not mine:
+        return []
+    lines = [summary("sweep clock and 0.11 ms of dispatch", mine, lambda r: r.seconds + _DISPATCH)]
+    named = {r.row.name: r for r in mine}
+    for size in sorted({int(r.row.fields["size"]) for r in mine}):
+        pair = [named.get(f"{size}.{blocks}") for blocks in ("128/128/128", "512/1024/1024")]
+        slow, fast = pair
+        if slow and fast:
+            lines.append(
+                f"sweep {size}: blocks of 128 against 512/1024/1024: "
+                f"{slow.seconds / fast.seconds:.1f}, with dispatch "
+                f"{(slow.seconds + _DISPATCH) / (fast.seconds + _DISPATCH):.1f}, "
+                f"measured {slow.row.seconds / fast.row.seconds:.1f}"
+            )
     return lines
 
 
@@ -174,15 +267,17 @@ def main() -> None:
         sys.exit(f"{cache}: no row that can be simulated; compile_rows.py fills the folder")
     if "--rows" in arguments:
         for r in sorted(results, key=lambda r: (r.row.suite, r.row.target, r.row.name)):
-            notes = "; ".join(r.program.assumptions)[:80]
             print(
                 f"{r.row.target} {r.row.suite} {r.row.split:4s} {r.row.seconds * 1e3:9.3f} ms "
-                f"{r.ratio:6.3f} ± {expected_error(r.program):.3f} stall {100 * r.stall:3.0f} %  "
+                f"{r.ratio:6.3f} ± {r.error:.3f} stall {100 * r.stall:3.0f} %  "
                 f"{r.row.name} jax {r.jax} "
-                f"{r.row.fields.get('desc', '')[:110]} {notes}"
+                f"{r.row.fields.get('desc', '')[:110]} {r.notes[:80]}"
             )
     report(results)
-    print("\n".join(speedups(results)))
+    lines = not_there(results, suites, cache) + sweep(results)
+    if "jaxbench" in suites:
+        lines += speedups(results, cache)
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

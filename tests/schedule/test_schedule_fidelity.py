@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from benchmarks.fidelity.flops import operations
 from benchmarks.fidelity.rows import SUITES, Row
-from benchmarks.fidelity.table import spearman
+from benchmarks.fidelity.table import Result, evaluate, spearman, speedups
 
 ROOT = Path(__file__).parents[2]
 ROWS = [row for rows in SUITES.values() for row in rows()]
@@ -25,8 +25,13 @@ def test_every_row_is_unique_and_has_a_time() -> None:
 
 
 def test_the_split_is_the_one_that_constants_were_chosen_on() -> None:
-    halves = "".join(f"{row.key} {row.split}\n" for row in sorted(ROWS, key=lambda row: row.key))
+    known = sorted((row for row in ROWS if not row.other), key=lambda row: row.key)
+    halves = "".join(f"{row.key} {row.split}\n" for row in known)
     assert hashlib.sha256(halves.encode()).hexdigest()[:16] == "45cef498c0b2dd63"
+    added = {row.name: row.split for row in ROWS if row.other}
+    assert added == {
+        "4p.baseline": "test", "7p.baseline": "fit", "11p.baseline": "test", "42k.baseline": "test"
+    }  # fmt: skip
     for target in ("v5e", "v5p", "v6e", "v7x"):
         mine = [row.split for row in ROWS if row.target == target]
         assert min(mine.count("fit"), mine.count("test")) >= 5
@@ -70,14 +75,21 @@ def table(cache: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
 
 
-def packed(path: Path, dump: str) -> None:
-    """A kept dump of the tests with the facts of a compiled row, as a row's archive."""
+def packed(path: Path, *dumps: tuple[str, int]) -> None:
+    """Kept dumps of the tests with the facts of a compiled row, as a row's archive: each dump and
+    how often its program runs. A single program lies in the archive itself."""
     facts = {"operands": {}, "argument_bytes": 8, "output_bytes": 8, "xla_cycles": 0, "kernels": 1}
-    data = json.dumps(facts).encode()
-    source = Path(__file__).parent / "data" / f"{dump}.tar.gz"
-    with tarfile.open(source) as old, tarfile.open(path, "w:gz") as new:
-        for member in old:
-            new.addfile(member, old.extractfile(member))
+    parts = {"parts": [{"times": times, **facts} for _, times in dumps]}
+    data = json.dumps(facts if len(dumps) == 1 else parts).encode()
+    with tarfile.open(path, "w:gz") as new:
+        for index, (dump, _) in enumerate(dumps):
+            source = Path(__file__).parent / "data" / f"{dump}.tar.gz"
+            with tarfile.open(source) as old:
+                for member in old:
+                    content = old.extractfile(member)
+                    if len(dumps) > 1:
+                        member.name = f"part{index}/{member.name}"
+                    new.addfile(member, content)
         named = tarfile.TarInfo("facts.json")
         named.size = len(data)
         new.addfile(named, io.BytesIO(data))
@@ -85,13 +97,60 @@ def packed(path: Path, dump: str) -> None:
 
 def test_the_documented_command_prints_the_rows_of_a_cache(tmp_path: Path) -> None:
     row = next(row for row in SUITES["sweep"]() if row.split == "fit")
-    packed(tmp_path / f"{row.key}.tar.gz", "v5e-matmul")
+    packed(tmp_path / f"{row.key}.tar.gz", ("v5e-matmul", 1))
     shown = table(tmp_path, "--rows", "--suite", "sweep")
     assert shown.returncode == 0, shown.stderr
     first, *lines = shown.stdout.splitlines()
     assert first.startswith(f"v5e sweep fit  {row.seconds * 1e3:9.3f} ms") and row.name in first
     [clock] = [line.split() for line in lines if line.startswith("sweep v5e fit clock")]
     assert clock[4] == "1"
+
+
+def test_a_row_without_jit_is_the_sum_of_its_programs(tmp_path: Path) -> None:
+    row = SUITES["sweep"]()[0]
+    once, often = tmp_path / "once.tar.gz", tmp_path / "often.tar.gz"
+    packed(once, ("v5e-matmul", 1))
+    packed(often, ("v5e-matmul", 3), ("v5e-matmul", 2))
+    single, several = evaluate(row, once), evaluate(row, often)
+    assert several.seconds == pytest.approx(5 * single.seconds)
+    assert several.roofline >= single.roofline
+    assert (several.stall, several.error) == pytest.approx((single.stall, single.error))
+    assert several.notes.startswith("5 programs, 2 different")
+
+
+def test_each_speedup_is_told_or_why_it_is_not(tmp_path: Path) -> None:
+    rows = {row.name: row for row in SUITES["jaxbench"]()}
+    baseline, kernel = rows["4p.baseline"], rows["4p.optimized"]
+    programs = evaluate_as(tmp_path, baseline), evaluate_as(tmp_path, kernel)
+    (tmp_path / f"{rows['3p.optimized'].key}.failed").write_text("3p\nValueError: no such jax\n")
+    known, *others = sorted(
+        speedups(list(programs), tmp_path), key=lambda line: "not known" in line
+    )
+    measured = baseline.seconds / kernel.seconds
+    assert (
+        known.startswith(f"speedup 4p: 1.00, measured {measured:.2f}") and baseline.other in known
+    )
+    assert [line for line in others if "speedup 3p" in line] == [
+        "speedup 3p: not known, 3p.baseline: not in the cache; "
+        "3p.optimized: ValueError: no such jax"
+    ]
+    assert sum("not known" in line for line in others) == 7
+
+
+def evaluate_as(folder: Path, row: Row) -> Result:
+    path = folder / f"{row.key}.tar.gz"
+    packed(path, ("v6e-matmul", 1))
+    return evaluate(row, path)
+
+
+def test_the_sweep_is_compared_with_its_host_dispatch_too(tmp_path: Path) -> None:
+    rows = {row.name: row for row in SUITES["sweep"]()}
+    for name, runs in (("8192.128/128/128", 3), ("8192.512/1024/1024", 1)):
+        packed(tmp_path / f"{rows[name].key}.tar.gz", ("v5e-matmul", runs), ("v5e-matmul", runs))
+    shown = table(tmp_path, "--suite", "sweep").stdout
+    assert "sweep clock and 0.11 ms of dispatch           2 " in shown
+    assert "sweep 8192: blocks of 128 against 512/1024/1024: 3.0, with dispatch" in shown
+    assert "measured 15.1" in shown and "no time: 7 rows of sweep v5e fit" in shown
 
 
 def test_the_documented_command_says_that_a_cache_is_empty(tmp_path: Path) -> None:

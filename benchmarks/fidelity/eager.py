@@ -1,0 +1,92 @@
+"""The programs that a function dispatches when it runs op by op, without jit (jax 0.6.2).
+
+Each operation on a device array is then compiled as a program of its own, and a profile of the run
+holds the sum of their times. Small whole numbers have values here, because slices and loops are
+steered by them; everything else is a shape.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax._src import core, dispatch, pjit
+
+_OFFSETS = ("start_indices", "limit_indices")
+"""Parameters of a static slice: where it lies makes another program, but not another time."""
+
+
+@dataclass
+class Dispatch:
+    """One program and how often it runs; slices that differ only in their offset are one."""
+
+    function: Callable[..., Any]
+    shapes: list[jax.ShapeDtypeStruct]
+    times: int = 1
+
+
+def dispatches(function: Callable[..., Any], inputs: Iterable[Any]) -> list[Dispatch]:
+    """What `function` dispatches for `inputs`: numpy arrays where values are known, shapes
+    elsewhere. A Python decision on a value that is not known raises jax's own error for it."""
+    watch = _Watch()
+    args = [jnp.asarray(a) if isinstance(a, np.ndarray) else watch.value(a) for a in inputs]
+    with core.set_current_trace(watch):
+        function(*args)
+    return list(watch.found.values())
+
+
+class _Value(core.Tracer):
+    """A device array without data."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, trace: _Watch, aval: Any) -> None:
+        self._trace = trace
+        self.aval = aval
+
+    def full_lower(self) -> _Value:
+        return self
+
+
+class _Watch(core.Trace):
+    """Notes every program; evaluates those that need no data but whole numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[Any, Dispatch] = {}
+
+    def value(self, shape: jax.ShapeDtypeStruct) -> _Value:
+        return _Value(self, core.ShapedArray(shape.shape, shape.dtype))
+
+    def process_primitive(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
+        avals = [core.get_aval(a) for a in args]
+        if _is_program(primitive):
+            self._note(primitive, avals, params)
+        if not any(isinstance(a, _Value) for a in args):
+            with core.eval_context():
+                return primitive.bind(*args, **params)
+        out, _ = primitive.abstract_eval(*avals, **params)
+        if primitive.multiple_results:
+            return [_Value(self, aval) for aval in out]
+        return _Value(self, out)
+
+    def _note(self, primitive: Any, avals: list[Any], params: dict[str, Any]) -> None:
+        kind = {key: value for key, value in params.items() if key not in _OFFSETS}
+        key = (primitive.name, *map(str, avals), str(kind))
+        if key in self.found:
+            self.found[key].times += 1
+            return
+        shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
+        self.found[key] = Dispatch(functools.partial(primitive.bind, **params), shapes)
+
+
+def _is_program(primitive: Any) -> bool:
+    """Whether evaluating a primitive runs something on the device (`stop_gradient` does not)."""
+    if primitive is pjit.pjit_p:
+        return True
+    return getattr(primitive.impl, "func", None) is dispatch.apply_primitive
