@@ -1,4 +1,4 @@
-"""The programs that a function dispatches when it runs op by op, without jit (jax 0.6.2).
+"""The programs that a function dispatches when it runs op by op, without jit.
 
 Each operation on a device array is then compiled as a program of its own, and a profile of the run
 holds the sum of their times. Small whole numbers have values here, because slices and loops are
@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src import core, dispatch, pjit
+from jax._src import core, dispatch
 
 _OFFSETS = ("start_indices", "limit_indices")
 """Parameters of a static slice: where it lies makes another program, but not another time."""
@@ -25,6 +25,7 @@ _OFFSETS = ("start_indices", "limit_indices")
 class Dispatch:
     """One program and how often it runs; slices that differ only in their offset are one."""
 
+    name: str
     function: Callable[..., Any]
     shapes: list[jax.ShapeDtypeStruct]
     times: int = 1
@@ -64,7 +65,7 @@ class _Watch(core.Trace):
         return _Value(self, core.ShapedArray(shape.shape, shape.dtype))
 
     def process_primitive(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
-        avals = [core.get_aval(a) for a in args]
+        avals = [jax.typeof(a) for a in args]
         if _is_program(primitive):
             self._note(primitive, avals, params)
         if not any(isinstance(a, _Value) for a in args):
@@ -82,11 +83,12 @@ class _Watch(core.Trace):
             self.found[key].times += 1
             return
         shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
-        self.found[key] = Dispatch(functools.partial(primitive.bind, **params), shapes)
+        name = str(params.get("name", primitive.name))
+        self.found[key] = Dispatch(name, functools.partial(primitive.bind, **params), shapes)
 
 
 def _is_program(primitive: Any) -> bool:
     """Whether evaluating a primitive runs something on the device (`stop_gradient` does not)."""
-    if primitive is pjit.pjit_p:
+    if primitive.name in ("pjit", "jit"):
         return True
     return getattr(primitive.impl, "func", None) is dispatch.apply_primitive

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -116,6 +117,34 @@ def test_a_row_without_jit_is_the_sum_of_its_programs(tmp_path: Path) -> None:
     assert several.roofline >= single.roofline
     assert (several.stall, several.error) == pytest.approx((single.stall, single.error))
     assert several.notes.startswith("5 programs, 2 different")
+
+
+OP_BY_OP = """
+import jax, jax.numpy as jnp, numpy as np
+from benchmarks.fidelity.eager import dispatches
+
+def halves(x, sizes):
+    start, out = 0, []
+    for size in sizes:
+        out.append(jnp.exp(jax.lax.stop_gradient(x[start : start + size])))
+        start += size
+    return jnp.concatenate(out)
+
+for d in dispatches(halves, [jax.ShapeDtypeStruct((8, 128), jnp.bfloat16), np.array([4, 4])]):
+    compiled = jax.jit(d.function).lower(*d.shapes).compile()
+    print(d.name, [s.shape for s in d.shapes], d.times, len(compiled.as_text()) > 0)
+"""
+
+
+def test_a_run_without_jit_is_told_by_its_programs() -> None:
+    command = [sys.executable, "-c", OP_BY_OP]
+    cpu = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    shown = subprocess.run(command, cwd=ROOT, env=cpu, capture_output=True, text=True, timeout=100)
+    assert shown.returncode == 0, shown.stderr
+    lines = shown.stdout.splitlines()
+    assert "exp [(4, 128)] 2 True" in lines
+    assert "concatenate [(4, 128), (4, 128)] 1 True" in lines
+    assert not any("stop_gradient" in line for line in lines)
 
 
 def test_each_speedup_is_told_or_why_it_is_not(tmp_path: Path) -> None:
