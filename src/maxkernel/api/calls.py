@@ -10,12 +10,13 @@ from maxkernel import suites, tasks
 from maxkernel.api.runs import RunOptions, start_run
 from maxkernel.api.session import open_session
 from maxkernel.api.team import check_models, models_of
-from maxkernel.config import Settings
+from maxkernel.config import Settings, load_settings
 from maxkernel.engineers.llm import LlmBudget
 from maxkernel.engineers.team import Team
 from maxkernel.errors import UsageError
 from maxkernel.report import RunReport
 from maxkernel.search import Progress, Silent
+from maxkernel.store import find_run
 from maxkernel.types import Budget, Candidate, Task, Tunable, Verdict
 
 
@@ -41,6 +42,7 @@ def optimize(
     model_budget: LlmBudget | None = None,
     record: str | Path | None = None,
     replay: str | Path | None = None,
+    port_from: str | Path | None = None,
     progress: Progress | None = None,
     settings: Settings | None = None,
     unsafe_no_sandbox: bool = False,
@@ -51,15 +53,23 @@ def optimize(
     `models` fill the roles of the team, within `model_budget`: one notation or several for all
     roles, or by role (`{"planner": "anthropic:NAME", "default": ["openai:NAME"]}`). What they are
     asked and answer is also written to `record`; `replay` is such a file that answers instead.
+    `port_from` names a run of the same task for another target (its name, a unique start of it,
+    `last`, or a path): its accepted designs are judged anew for this one.
     """
     loaded = task if isinstance(task, Task) else load_task(task)
     chosen = models_of(models, model_budget, replay)
     traffic = Path(record) if record is not None else None
     check_models(chosen, traffic)
+    known = settings or load_settings()
+    source = find_run(known.runs_path, str(port_from)) if port_from is not None else None
     options = RunOptions(
-        team or Team.builtin(), progress or Silent(), models=chosen, record=traffic
+        team or Team.builtin(),
+        progress or Silent(),
+        models=chosen,
+        port_from=source,
+        record=traffic,
     )
-    with open_session(target, settings=settings, unsafe_no_sandbox=unsafe_no_sandbox) as session:
+    with open_session(target, settings=known, unsafe_no_sandbox=unsafe_no_sandbox) as session:
         return start_run(session, loaded, budget or Budget(), options)[0]
 
 

@@ -29,6 +29,7 @@ from maxkernel.modes import Finish, run_auto, run_graph
 from maxkernel.report import RunReport, build_report, write_bundle
 from maxkernel.search import Context, Progress, Silent
 from maxkernel.search.memory import open_memory
+from maxkernel.search.porting import FROM, bring, portable
 from maxkernel.search.settings import SETTINGS, SearchSettings
 from maxkernel.store import RunFile, RunHeader
 from maxkernel.types import Budget, Candidate, InputCase, Task
@@ -55,6 +56,9 @@ class RunOptions:
     neither."""
     models: Models | None = None
     """Models that fill roles; None: those that the run had."""
+    port_from: Path | None = None
+    """For a new run: the folder of a run of the same task for another target, whose accepted
+    designs are judged anew for this one before anything else."""
     record: Path | None = None
     """Also write what models were asked and answered to this file."""
 
@@ -65,24 +69,32 @@ def start_run(
     """A new run of `task`, driven to its end. Returns the report and the run's folder.
 
     Raises TaskError, before any run file is made, when the task cannot be judged or when its
-    check can be passed without doing its work (unless `options.allow_weak`).
+    check can be passed without doing its work (unless `options.allow_weak`). UsageError when
+    nothing of `options.port_from` can be ported.
     """
     options = options or RunOptions()
     models = options.models or Models()
     _check_budget(budget)
     check_models(models, options.record)
     warm_models(models)
+    if options.port_from is not None:
+        portable(options.port_from, task, session.target)
     prepared = _prepare(session, task, options)
     if not options.allow_weak:
         require_sound(task.name, prepared.lint)
     mode = "graph" if options.search is not None else "auto"
-    with create_run(session, task, budget, mode, models) as run:
+    with create_run(session, task, budget, mode, models, options.port_from) as run:
         run.step("prepared", Prepared, lambda: prepared)
         return _drive(session, run, budget, options), run.folder
 
 
 def create_run(
-    session: Session, task: Task, budget: Budget, mode: str, models: Models | None = None
+    session: Session,
+    task: Task,
+    budget: Budget,
+    mode: str,
+    models: Models | None = None,
+    port_from: Path | None = None,
 ) -> RunFile:
     """The file of a new run, driven by this process. Raises UsageError for an empty budget."""
     _check_budget(budget)
@@ -96,7 +108,8 @@ def create_run(
         versions=session.judge.versions,
         created=time.time(),
         options={"sandbox": session.executor.sandbox}
-        | ({MODELS: msgspec.to_builtins(models)} if models is not None and models.wanted else {}),
+        | ({MODELS: msgspec.to_builtins(models)} if models is not None and models.wanted else {})
+        | ({FROM: str(port_from.resolve())} if port_from is not None else {}),
     )
     return RunFile.create(session.settings.runs_path / name, header)
 
@@ -151,6 +164,7 @@ def current_budget(run: RunFile) -> Budget:
 def _drive(session: Session, run: RunFile, budget: Budget, options: RunOptions) -> RunReport:
     task = run.header.task
     prepared = run.step("prepared", Prepared, lambda: _prepare(session, task, options))
+    bring(run, session.target)
     options.progress.prepared(prepared)
     watcher, record = options.progress, options.record
     with staffed(session, run, prepared, budget, options.team, watcher, record) as team:

@@ -29,6 +29,7 @@ from maxkernel.config import load_settings
 from maxkernel.errors import EXIT_ACCEPTED, EXIT_REFUSED, UsageError
 from maxkernel.judge import Prepared, checklist, read_source, require_sound
 from maxkernel.report import RunReport
+from maxkernel.search.porting import portable
 from maxkernel.search.settings import SearchSettings
 from maxkernel.store import RunFile, find_run
 from maxkernel.targets import get_target
@@ -43,13 +44,17 @@ def run_optimize(
     search: SearchSettings | None = None,
     models: Models | None = None,
     record: Path | None = None,
+    port_from: str | None = None,
 ) -> int:
     """`maxkernel optimize`: exit status 0 when a faster kernel is handed back.
 
-    With `search`, in graph mode; `record` is where the models' traffic is also written.
+    With `search`, in graph mode; `record` is where the models' traffic is also written;
+    `port_from` names a run for another target.
     """
-    loaded = load_task(task)
-    get_target(target)
+    loaded, known = load_task(task), get_target(target)
+    source = find_run(load_settings().runs_path, port_from) if port_from is not None else None
+    if source is not None:
+        portable(source, loaded, known)
     with (
         open_session(target, unsafe_no_sandbox=flags.unsafe, use_cache=flags.use_cache) as session,
         LiveProgress(loaded.name, target, budget, quiet=flags.as_json) as progress,
@@ -60,6 +65,7 @@ def run_optimize(
             search=search,
             use_memory=flags.use_memory,
             models=models,
+            port_from=source,
             record=record,
         )
         report, folder = start_run(session, loaded, budget, options)

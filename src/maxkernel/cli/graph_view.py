@@ -14,6 +14,7 @@ from maxkernel.cli.commands import print_json
 from maxkernel.config import load_settings
 from maxkernel.errors import EXIT_ACCEPTED, UsageError
 from maxkernel.report.graph_html import GraphView, NodeView, render_page, view_graph
+from maxkernel.search.graph import PORT
 from maxkernel.search.job import Steer
 from maxkernel.search.steer import say
 from maxkernel.store import RunFile, find_run
@@ -77,7 +78,9 @@ def print_tree(view: GraphView) -> None:
 
 def _line(node: NodeView, view: GraphView) -> Text:
     text = Text(f"{node.id} ", "bold" if node.best_line else "dim")
-    what = node.strategy if not node.parents else node.move
+    what = node.move if node.parents else node.strategy
+    if node.move.startswith(PORT):
+        what = f"{node.move}: {node.strategy}"
     text.append(what, STYLES[node.state])
     if len(node.parents) > 1:
         text.append(f" (with {', '.join(map(str, node.parents[1:]))})")

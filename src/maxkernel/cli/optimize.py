@@ -31,6 +31,15 @@ NewSeconds = Annotated[
     typer.Option("--budget-seconds", "--max-time", help="New limit, spent seconds included."),
 ]
 
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="RUN",
+        help="A run of this task for another target: its accepted designs are tried here first.",
+    ),
+]
+
 
 def optimize(
     task: TaskArgument,
@@ -56,6 +65,7 @@ def optimize(
     policy: Policy = None,
     seed: Seed = 0,
     no_memory: NoMemory = False,
+    port_from: From = None,
     allow_weak_task: Weak = False,
     as_json: Json = False,
     unsafe_no_sandbox: Unsafe = False,
@@ -81,7 +91,7 @@ def optimize(
     budget = Budget(candidates=budget_candidates, seconds=budget_seconds, patience=patience)
     flags = Flags(as_json, unsafe_no_sandbox, not no_cache, allow_weak_task, not no_memory)
     search = settings_of(mode, policy, seed)
-    return run_optimize(task, target, budget, flags, search, chosen, traffic)
+    return run_optimize(task, target, budget, flags, search, chosen, traffic, port_from)
 
 
 def resume(

@@ -10,7 +10,8 @@ import msgspec
 from maxkernel.engineers.roles import BudgetSpent, NoAnswer
 from maxkernel.modes.finish import Finish, Reason, finish
 from maxkernel.search import Attempt, Context, expand, tune_design
-from maxkernel.types import Diagnosis, Evaluation, Outcome, Plan
+from maxkernel.search.porting import ports
+from maxkernel.types import Diagnosis, Evaluation, Intent, Outcome, Plan
 
 PLANS_PER_ROUND = 4
 """Plans that are tried with default constants before the best of them is tuned."""
@@ -43,9 +44,10 @@ def run_auto(context: Context) -> Finish:
             context.run.event("no answer", role="planner", message=error.message)
             spent = isinstance(error, BudgetSpent)
             return _end(context, state, "budget" if spent else "no plan", error.message)
-        if not plans:
+        given = () if state.number else ports(context.run)
+        if not plans and not given:
             return _end(context, state, "no plan")
-        state = _round(context, state, plans)
+        state = _round(context, state, plans, given)
 
 
 def _end(context: Context, state: _Round, reason: Reason, problem: str = "") -> Finish:
@@ -80,11 +82,10 @@ def _plan(context: Context, state: _Round) -> list[Plan]:
     )
 
 
-def _round(context: Context, state: _Round, plans: list[Plan]) -> _Round:
-    """Tries every plan with its defaults, then tunes the best of them."""
-    keys = [f"design/{state.number}/{place}" for place in range(len(plans))]
-    with ThreadPoolExecutor(max_workers=len(plans)) as pool:
-        attempts = list(pool.map(partial(expand, context), keys, plans))
+def _round(context: Context, state: _Round, plans: list[Plan], given: tuple[Intent, ...]) -> _Round:
+    """Tries every plan with its defaults and every port with its constants, then tunes the best
+    of them."""
+    attempts = _attempts(context, state, plans, given)
     promising = sorted(
         (a for a in attempts if a.evaluation is not None and a.evaluation.accepted), key=_seconds
     )
@@ -106,6 +107,23 @@ def _round(context: Context, state: _Round, plans: list[Plan]) -> _Round:
         design=best_design,
         stale=0 if gained else state.stale + 1,
     )
+
+
+def _attempts(
+    context: Context, state: _Round, plans: list[Plan], given: tuple[Intent, ...]
+) -> list[Attempt]:
+    """One expansion each, side by side; ports first."""
+
+    def port(intent: Intent) -> Attempt:
+        return expand(context, f"port/{intent.id}", intent.plan, given=intent)
+
+    def attempt(place: int) -> Attempt:
+        return expand(context, f"design/{state.number}/{place}", plans[place])
+
+    with ThreadPoolExecutor(max_workers=len(given) + len(plans)) as pool:
+        ported = pool.map(port, given)
+        written = pool.map(attempt, range(len(plans)))
+        return [*ported, *written]
 
 
 def _improve(

@@ -23,6 +23,10 @@ class Library(Protocol):
         """A stored design."""
         ...
 
+    def intent(self, id: int) -> Intent | None:
+        """A stored intent."""
+        ...
+
     def evaluation(self, candidate: str) -> Evaluation | None:
         """A stored evaluation, by its candidate's digest."""
         ...
@@ -40,6 +44,10 @@ class Applied(msgspec.Struct, frozen=True):
 
 def begin(board: Board, library: Library, job: Job) -> None:
     """A decision is made: what came from outside is taken in, and its job is under way."""
+    for id in job.intents:
+        intent = library.intent(id)
+        if intent is not None:
+            board.take_in(intent)
     for id in job.designs:
         design = library.design(id)
         if design is not None:

@@ -175,6 +175,13 @@ class Board:
         self.graph.add_design(design)
         self.touch(design.id)
 
+    def take_in(self, intent: Intent) -> None:
+        """An intent that came from outside, with its source."""
+        self._keys.setdefault(_key(intent.plan, intent.source), intent.id)
+        self._next_id = max(self._next_id, intent.id + 1)
+        self.graph.add_intent(intent)
+        self.touch(intent.id)
+
     @property
     def next_id(self) -> int:
         """The first id that is not taken."""

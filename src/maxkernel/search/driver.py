@@ -151,9 +151,10 @@ class Driver:
             self._context.budget = budget
 
     def _adopt(self, number: int) -> Job:
-        """The first new decision of a session takes in what another mode did in the meantime."""
+        """The first new decision of a session takes in what another mode did in the meantime, and
+        what was ported."""
         job = foreign(self._run, self.board, number)
-        return job if job.designs or job.judged else self._choose(number)
+        return self._choose(number) if job.waits else job
 
     def _choose(self, number: int) -> Job:
         if self._words:

@@ -7,8 +7,9 @@ import msgspec
 from maxkernel.engineers.roles import NoAnswer
 from maxkernel.judge import read_source
 from maxkernel.search.context import Context
+from maxkernel.search.ranking import first_constants
 from maxkernel.tuner import Tuned, tune
-from maxkernel.types import Candidate, Design, Evaluation, Failure, Plan
+from maxkernel.types import Candidate, Design, Evaluation, Failure, Intent, Plan
 
 MAX_REPAIRS = 3
 """Repairs of one plan's source before the plan is given up."""
@@ -33,19 +34,29 @@ class Attempt(msgspec.Struct, frozen=True):
     """Why there is no evaluation."""
 
 
-def expand(context: Context, key: str, plan: Plan, parents: tuple[int, ...] = ()) -> Attempt:
+def expand(
+    context: Context,
+    key: str,
+    plan: Plan,
+    parents: tuple[int, ...] = (),
+    given: Intent | None = None,
+) -> Attempt:
     """Implements a plan and repairs it until the judge accepts it or nobody knows how.
 
     `key` names this expansion within the run, so that a resumed run finds its finished steps.
+    `given`: what the plan comes with, its source included; nobody needs to implement it.
     """
     context.progress.stage("implement", None)
     try:
-        design = context.run.step(f"{key}/0", Design, lambda: _implement(context, plan, parents))
+        design = context.run.step(
+            f"{key}/0", Design, lambda: _implement(context, plan, parents, given)
+        )
     except NoAnswer as error:
         return Attempt(plan, None, None, error.message)
+    constants = first_constants(context, given, design.source) if given is not None else {}
     for attempt in range(1, MAX_REPAIRS + 2):
         context.run.add_design(design)
-        found = context.evaluate(design, [Candidate(design.source)])
+        found = context.evaluate(design, [Candidate(design.source, constants)])
         if not found:
             return Attempt(plan, design, None, "not judged: the budget ended")
         failure = found[0].failure
@@ -54,7 +65,7 @@ def expand(context: Context, key: str, plan: Plan, parents: tuple[int, ...] = ()
         repaired = _next(context, f"{key}/{attempt}", design, failure)
         if repaired is None:
             return Attempt(plan, design, found[0])
-        design = repaired
+        design, constants = repaired, {}
     raise AssertionError("the loop above returns on its last round")
 
 
@@ -80,7 +91,11 @@ def tune_design(
     )
 
 
-def _implement(context: Context, plan: Plan, parents: tuple[int, ...]) -> Design:
+def _implement(
+    context: Context, plan: Plan, parents: tuple[int, ...], given: Intent | None
+) -> Design:
+    if given is not None:
+        return Design(given.id, plan, given.source, given.move, given.parents)
     prepared = context.prepared
     source = context.team.implementer.implement(prepared.info, plan, prepared.target)
     return context.new_design(plan, source, "plan", parents)

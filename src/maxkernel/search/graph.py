@@ -19,6 +19,8 @@ State = Literal["planned", "writing", "judging", "accepted", "refused", "cut"]
 
 REPAIR = "repair"
 """A design whose move starts with this word mends another one and serves the same intent."""
+PORT = "port"
+"""A design whose move starts with this word was made for another target in an earlier run."""
 GAIN = 0.005
 """Smallest relative fall of the best time that counts as progress."""
 

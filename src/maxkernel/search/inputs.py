@@ -53,6 +53,8 @@ def inputs_of(board: Board, job: Job, *, history: bool) -> Inputs:
             return Inputs(history=(*board.history(), *_said("", board.hints)))
         case "implement":
             intent = board.graph[job.node].intent
+            if not intent.parents:
+                return Inputs(intent)
             constants = board.best_constants(intent.parents)
             return Inputs(msgspec.structs.replace(intent, tunables=constants))
         case "repair":

@@ -52,11 +52,15 @@ class Job(msgspec.Struct, frozen=True):
     """Designs that another mode had made by then."""
     judged: tuple[tuple[int, str], ...] = ()
     """(design, candidate's digest) of evaluations that another mode had made by then."""
+    intents: tuple[int, ...] = ()
+    """Intents that this run was given of another one."""
 
     @property
     def waits(self) -> bool:
         """Nothing is done and nothing taken in; `width` of these in a row end a search."""
-        return self.kind == "idle" and not (self.steers or self.designs or self.judged)
+        return self.kind == "idle" and not (
+            self.steers or self.designs or self.judged or self.intents
+        )
 
     @property
     def cost(self) -> int:

@@ -6,12 +6,15 @@ import math
 
 from maxkernel.judge import read_source
 from maxkernel.search.context import Context
+from maxkernel.search.decision import RANK_LIMIT
+from maxkernel.search.graph import PORT
 from maxkernel.search.inputs import Example
 from maxkernel.search.job import Job, JobResult, Ranked
 from maxkernel.search.spaces import nearest, strangers, widen
 from maxkernel.tuner import estimate
 from maxkernel.tuner.rank import fits
-from maxkernel.types import Design, Failure, PallasCall, TunableSpace
+from maxkernel.tuner.space import Assignment
+from maxkernel.types import Design, Failure, Intent, PallasCall, TunableSpace
 
 UNDECLARED = 0.15
 """Expected ln loss of a constant that is none of those that the engineer thought of."""
@@ -40,11 +43,50 @@ def rank(context: Context, job: Job, design: Design, example: Example | None) ->
 def _outlined(
     context: Context, job: Job, design: Design, declared: TunableSpace, space: TunableSpace
 ) -> JobResult:
+    looked_at = nearest(space, job.limit)
+    ranked = _ordered(context, design.source, declared, looked_at)
+    return JobResult(space=dict(space), ranked=tuple(ranked), captured=len(looked_at))
+
+
+def first_constants(context: Context, intent: Intent, source: str) -> Assignment:
+    """The constants to judge a new design with first: those of its intent that it declares.
+
+    A port to another target with which they do not fit by the analytic model gets those that are
+    ranked first.
+    """
+    wanted = fitting(intent.tunables, source)
+    if not intent.move.startswith(PORT):
+        return wanted
+    prepared, declared = context.prepared, read_source(source)
+    (found,) = context.outline(source, [wanted])
+    fine = found.facts is not None and fits(found.facts, prepared.target)
+    if fine or isinstance(declared, Failure):
+        return wanted
+    declared = context.team.tuner.extend(prepared.info, intent.plan, declared, prepared.target)
+    ranked = _ordered(context, source, declared, nearest(widen(declared), RANK_LIMIT))
+    return ranked[0].tunables if ranked else wanted
+
+
+def fitting(tunables: Assignment, source: str) -> Assignment:
+    """Those constants that `source` declares too, with choices of that type."""
+    space = read_source(source)
+    if isinstance(space, Failure):
+        return {}
+    return {
+        name: value
+        for name, value in tunables.items()
+        if any(type(choice) is type(value) for choice in space.get(name, ()))
+    }
+
+
+def _ordered(
+    context: Context, source: str, declared: TunableSpace, looked_at: list[Assignment]
+) -> list[Ranked]:
+    """Those of some assignments that fit, the fastest by estimate first; equal ones once."""
     prepared = context.prepared
     seen: set[str] = set()
     ranked: list[Ranked] = []
-    looked_at = nearest(space, job.limit)
-    outlines = context.outline(design.source, looked_at)
+    outlines = context.outline(source, looked_at)
     for assignment, found in zip(looked_at, outlines, strict=True):
         if found.facts is None or found.digest in seen:
             continue
@@ -53,8 +95,7 @@ def _outlined(
             seconds = estimate(found.facts, prepared.info, prepared.target)
             seconds *= math.exp(UNDECLARED * strangers(declared, assignment))
             ranked.append(Ranked(assignment, seconds))
-    ranked.sort(key=lambda r: r.estimate)
-    return JobResult(space=dict(space), ranked=tuple(ranked), captured=len(looked_at))
+    return sorted(ranked, key=lambda r: r.estimate)
 
 
 def _alike(context: Context, space: TunableSpace, example: Example) -> bool:

@@ -8,6 +8,7 @@ from maxkernel.search.board import Board
 from maxkernel.search.job import CHOICE, RESULT, Job, JobResult
 from maxkernel.search.memory import Lesson
 from maxkernel.search.options import Scale
+from maxkernel.search.porting import PORTED, Ported
 from maxkernel.search.settings import LESSONS, SETTINGS, SearchSettings
 from maxkernel.store import RunFile
 
@@ -26,7 +27,8 @@ def read_board(run: RunFile) -> Board:
 
 
 def foreign(run: RunFile, board: Board, number: int) -> Job:
-    """A decision that takes in what other modes did, as far as the board does not know it."""
+    """A decision that takes in what other modes did and what was ported, as far as the board does
+    not know it."""
     graph = board.graph
     designs = [d.id for d in run.designs() if d.id not in graph.nodes or not graph[d.id].written]
     judged = [
@@ -34,7 +36,9 @@ def foreign(run: RunFile, board: Board, number: int) -> Job:
         for design, evaluation in run.evaluations()
         if graph.owner(evaluation.candidate.digest) is None
     ]
-    return Job(number, "idle", designs=tuple(designs), judged=tuple(judged))
+    ported = run.recall(PORTED, Ported)
+    intents = [id for id in ported.intents if id not in graph.nodes] if ported is not None else []
+    return Job(number, "idle", designs=tuple(designs), judged=tuple(judged), intents=tuple(intents))
 
 
 def _replay(run: RunFile, board: Board, width: int) -> None:

@@ -6,13 +6,12 @@ import msgspec
 
 from maxkernel.engineers.builtin import BuiltinProfiler
 from maxkernel.engineers.roles import BudgetSpent, NoAnswer
-from maxkernel.judge import read_source
 from maxkernel.search.artifacts import Artifacts
 from maxkernel.search.context import Context
 from maxkernel.search.inputs import Inputs
 from maxkernel.search.job import Job, JobResult, Merge
 from maxkernel.search.moves import ask_for_moves
-from maxkernel.search.ranking import rank
+from maxkernel.search.ranking import first_constants, rank
 from maxkernel.tuner.rank import fits
 from maxkernel.types import (
     Artifact,
@@ -20,7 +19,6 @@ from maxkernel.types import (
     Design,
     Evaluation,
     Failure,
-    Tunable,
 )
 
 
@@ -48,18 +46,6 @@ def do_job(context: Context, artifacts: Artifacts, job: Job, inputs: Inputs) -> 
         return JobResult(note=str(why))
 
 
-def fitting(tunables: dict[str, Tunable], source: str) -> dict[str, Tunable]:
-    """Those constants that `source` declares too, with choices of that type."""
-    space = read_source(source)
-    if isinstance(space, Failure):
-        return {}
-    return {
-        name: value
-        for name, value in tunables.items()
-        if any(type(choice) is type(value) for choice in space.get(name, ()))
-    }
-
-
 def _stored(context: Context, id: int) -> Design:
     design = context.run.design(id)
     if design is None:
@@ -85,7 +71,7 @@ def _implement(context: Context, artifacts: Artifacts, inputs: Inputs) -> JobRes
         prepared.info, intent.plan, prepared.target
     )
     design = Design(intent.id, intent.plan, source, intent.move, intent.parents)
-    candidate = Candidate(source, fitting(intent.tunables, source))
+    candidate = Candidate(source, first_constants(context, intent, source))
     return _judge(context, artifacts, design, candidate, new=True)
 
 

@@ -8,6 +8,7 @@ from maxkernel.engineers.rewrites.arithmetic import divide_once as divide_once
 from maxkernel.engineers.rewrites.arithmetic import narrow_activations as narrow_activations
 from maxkernel.engineers.rewrites.fetching import fetch_ahead as fetch_ahead
 from maxkernel.engineers.rewrites.grid import swap_axes as swap_axes
+from maxkernel.engineers.rewrites.limits import scale_vmem_limits as scale_vmem_limits
 from maxkernel.engineers.rewrites.loops import unroll as unroll
 from maxkernel.engineers.rewrites.loops import whole_blocks as whole_blocks
 from maxkernel.engineers.rewrites.memory import narrow_scratch as narrow_scratch
