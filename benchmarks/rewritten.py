@@ -1,7 +1,7 @@
 """Do names and order matter? Every reference of the suites, rewritten but equal, is planned anew.
 
     python -m benchmarks.rewritten [TASK ...] [--suite jaxbench|models|all] [--target v6e]
-        [--only REWRITING]
+        [--only REWRITING] [--keep FILE]
 
 The rewritings: every name of the reference changed; the operands of sums and products of arrays
 exchanged; module constants written out where they are used; the reference wrapped in jax.jit; and
@@ -11,7 +11,8 @@ size's inputs of one seed, are equal; else it is skipped, and the line says so.
 
 All that the built-in planner says of a rewritten reference (families and strategies, in its order)
 must be what it says of the original one. Prints one line per task and a sum; exits with 1 on a
-difference.
+difference. With --keep a task's line is taken from FILE where it is there, and added to it where it
+is not; the sum says how many are of other sources of the planner than today's.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from benchmarks.rewritings import REWRITINGS, mapped, rewritten
 from maxkernel import suites
 from maxkernel.api import open_session
 from maxkernel.api.session import Session
+from maxkernel.bench.settings import digest_of
 from maxkernel.engineers.roles import NoAnswer
 from maxkernel.engineers.team import Team
 from maxkernel.types import ArraySpec, Task, TaskInfo
@@ -40,6 +44,9 @@ SEED = 11
 EQUAL = 1e-3
 """Largest difference of two oracles, over the size of the values: they may add up in other orders,
 some of them in float32."""
+
+_PLANNING = (("engineers", "builtin"), ("worker",), ("targets",))
+"""Rooms of maxkernel on which plans depend."""
 
 Answer = list[str] | str
 
@@ -62,6 +69,54 @@ class Found:
         parts = [f"{name} is {said}" for name, said in self.differences.items()]
         text = f"{'; '.join(parts)}; was {self.original}" if parts else "same plans"
         return "; ".join([text, *(f"{name} skipped: {why}" for name, why in self.skipped.items())])
+
+
+@dataclass(frozen=True)
+class Row:
+    """A task's line, what was asked, and which planner said so."""
+
+    task: str
+    digest: str
+    target: str
+    names: tuple[str, ...]
+    code: str
+    found: Found
+
+    @property
+    def asked(self) -> tuple[object, ...]:
+        """What makes two rows answers to one question."""
+        return self.task, self.digest, self.target, self.names
+
+
+def planner_digest() -> str:
+    """Names the sources that plans depend on."""
+    return digest_of(lambda name: any(name.parts[: len(room)] == room for room in _PLANNING))
+
+
+class Kept:
+    """Rows in a file of lines, or none; a line that was cut off by a kill is passed over."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.rows = dict[tuple[object, ...], Row]()
+        for line in path.read_bytes().splitlines() if path and path.exists() else []:
+            try:
+                row = msgspec.json.decode(line, type=Row)
+            except msgspec.DecodeError:
+                continue
+            self.rows[row.asked] = row
+
+    def row(self, session: Session, task: Task, names: tuple[str, ...]) -> Row:
+        """The kept row of a task, or a new one."""
+        target = session.judge.target.name
+        found = self.rows.get((task.name, task.digest, target, names))
+        if found is None:
+            said = examine(session, task, names)
+            found = Row(task.name, task.digest, target, names, planner_digest(), said)
+            if self.path:
+                with self.path.open("ab") as file:
+                    file.write(b"\n" + msgspec.json.encode(found) + b"\n")
+        return found
 
 
 def traced(session: Session, task: Task) -> TaskInfo | str:
@@ -162,22 +217,44 @@ def main() -> None:
     parser.add_argument("--suite", choices=("jaxbench", "models", "all"), default="jaxbench")
     parser.add_argument("--only", choices=NAMES, action="append")
     parser.add_argument("--target", default="v6e")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="rows are kept there")
     options = parser.parse_args()
     chosen = ("jaxbench", "models") if options.suite == "all" else (options.suite,)
     asked = [(suite, name) for suite in chosen for name in options.tasks or suites.names(suite)]
-    counts = Counter[str]()
+    names = tuple(name for name in NAMES if name in (options.only or NAMES))
+    kept, rows = Kept(options.keep), list[Row]()
     with open_session(options.target, use_cache=False) as session:
         for suite, name in asked:
-            found = examine(session, suites.load(suite, name), tuple(options.only or NAMES))
-            counts["different"] += len(found.differences)
-            counts["same"] += len(found.answers) - len(found.differences)
-            counts["skipped"] += len(found.skipped)
-            print(f"{name}: {found}", flush=True)
-    print(
-        f"{len(asked)} tasks, {sum(counts.values())} rewritings: {counts['same']} same,"
-        f" {counts['different']} different, {counts['skipped']} skipped"
-    )
-    sys.exit(counts["different"] > 0)
+            rows.append(kept.row(session, suites.load(suite, name), names))
+            print(f"{name}: {rows[-1].found}", flush=True)
+    print(total(rows))
+    sys.exit(any(row.found.differences for row in rows))
+
+
+def total(rows: list[Row]) -> str:
+    """The sum of all rows, one line per rewriting if there are several."""
+    counts = {
+        name: Counter(
+            "skipped"
+            if name in found.skipped
+            else "different"
+            if name in found.differences
+            else "same"
+            for found in (row.found for row in rows)
+        )
+        for name in sorted({n for row in rows for n in row.names}, key=NAMES.index)
+    }
+    lines = [f"{name}: {_sum(count)}" for name, count in counts.items()]
+    whole = sum(counts.values(), Counter[str]())
+    other = sum(row.code != planner_digest() for row in rows)
+    lines.append(f"{len(rows)} tasks, {whole.total()} rewritings: {_sum(whole)}")
+    if other:
+        lines.append(f"{other} rows are of other sources than today's")
+    return "\n".join(lines)
+
+
+def _sum(count: Counter[str]) -> str:
+    return ", ".join(f"{count[word]} {word}" for word in ("same", "different", "skipped"))
 
 
 if __name__ == "__main__":

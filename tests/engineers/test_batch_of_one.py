@@ -52,6 +52,13 @@ def attention(q, k, v):
     return jnp.einsum("bhqk,bkhd->bqhd", weights, v)
 
 
+def chosen_rows(q, kv, index):
+    rows = jax.vmap(lambda table, places: table[places])(kv, index)
+    scores = jnp.einsum("bmhd,bmnd->bmhn", q, rows, preferred_element_type=jnp.float32)
+    weights = jax.nn.softmax(scores * 0.2, axis=-1)
+    return jnp.einsum("bmhn,bmnd->bmhd", weights, rows)
+
+
 def f32(*shape):
     return (shape, "float32")
 
@@ -79,6 +86,16 @@ def test_the_same_plans_and_right_kernels(reference, batched, specs, others):
     for given in (specs, others):
         for source in sources(changed, *specs)[:1]:
             assert_equal(changed, source, draw(given, 2), 5e-3)
+
+
+def test_rows_that_an_index_chooses_per_batch():
+    """The batch that a gather's table and indices share is tied through it."""
+    target = get_target("v6e")
+    specs = f32(2, 5, 16, 128), f32(2, 40, 128), ((2, 5, 24), "int32")
+    infos = [task_info(r, *specs) for r in (chosen_rows, mapped(chosen_rows, 0, 1, 2))]
+    plain, changed = (TEAM.planner.plan(info, target, ()) for info in infos)
+    assert plain
+    assert [(p.family, p.strategy) for p in plain] == [(p.family, p.strategy) for p in changed]
 
 
 def test_dimensions_that_something_needs_stay():

@@ -180,20 +180,22 @@ def _dot(units: _Units, node: Node) -> None:
 
 
 def _gather(units: _Units, node: Node) -> None:
-    """Slices of the operand lie along `offset_dims` of the result, the indices along the others."""
+    """Slices of the operand lie along `offset_dims` of the result, the indices along the others;
+    a batch that operand and indices share is one dimension of both."""
     numbers: dict[str, list[int]] = node.params["dimension_numbers"]
     (operand, indices), out = node.inputs, node.outputs[0]
-    gone = {*numbers["collapsed_slice_dims"], *numbers["operand_batching_dims"]}
+    shared = numbers["operand_batching_dims"], numbers["start_indices_batching_dims"]
+    gone = {*numbers["collapsed_slice_dims"], *shared[0]}
     offsets = [i for i in range(len(units.graph.values[operand].shape)) if i not in gone]
     units.same(
         ((operand, a), (out, b)) for a, b in zip(offsets, numbers["offset_dims"], strict=True)
     )
     others = _rest(units, out, numbers["offset_dims"])
     units.same(((indices, i), (out, b)) for i, b in enumerate(others))
-    units.needed.update((operand, i) for i in (*gone, *numbers["start_index_map"]))
-    units.needed.update(
-        (indices, i) for i in (len(others), *numbers["start_indices_batching_dims"])
-    )
+    units.same(((operand, a), (indices, b)) for a, b in zip(*shared, strict=True))
+    found = (*numbers["collapsed_slice_dims"], *numbers["start_index_map"])
+    units.needed.update((operand, i) for i in found)
+    units.needed.add((indices, len(others)))
 
 
 def _rest(units: _Units, value: int, *others: list[int]) -> list[int]:
