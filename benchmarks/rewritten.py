@@ -45,8 +45,8 @@ EQUAL = 1e-3
 """Largest difference of two oracles, over the size of the values: they may add up in other orders,
 some of them in float32."""
 
-_PLANNING = (("engineers", "builtin"), ("worker",), ("targets",))
-"""Rooms of maxkernel on which plans depend."""
+_PLANNING = ("engineers/builtin/", "worker/graph.py", "targets.py")
+"""Sources of maxkernel on which plans depend."""
 
 Answer = list[str] | str
 
@@ -90,7 +90,7 @@ class Row:
 
 def planner_digest() -> str:
     """Names the sources that plans depend on."""
-    return digest_of(lambda name: any(name.parts[: len(room)] == room for room in _PLANNING))
+    return digest_of(lambda name: name.as_posix().startswith(_PLANNING))
 
 
 class Kept:
