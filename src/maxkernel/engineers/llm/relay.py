@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 from pathlib import Path
+from uuid import uuid4
 
 from pydantic_ai.exceptions import ModelServerError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
@@ -55,19 +57,18 @@ class RelayModel(Model):
     def _write(self, text: str) -> Path:
         """The request under the next free number; appears whole, never half written."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        for number in itertools.count(len(list(self._folder.glob("*.md"))) // 2 + 1):
-            path = self._folder / f"{number:04}-{self._role}.md"
-            if list(self._folder.glob(f"{number:04}-*")):
-                continue
-            draft = path.with_suffix(f".draft{os.getpid()}")
-            draft.write_text(text)
-            try:
-                os.link(draft, path)
-            except FileExistsError:
-                continue
-            finally:
-                draft.unlink()
-            return path
+        draft = self._folder / f".draft-{uuid4().hex}"  # every asker of a process has its own
+        draft.write_text(text)
+        try:
+            for number in itertools.count(len(list(self._folder.glob("*.md"))) // 2 + 1):
+                if list(self._folder.glob(f"{number:04}-*")):
+                    continue
+                path = self._folder / f"{number:04}-{self._role}.md"
+                with contextlib.suppress(FileExistsError):
+                    os.link(draft, path)
+                    return path
+        finally:
+            draft.unlink()
         raise AssertionError("there is always a free number")
 
 
