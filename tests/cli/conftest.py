@@ -28,7 +28,7 @@ def reference(x, scale):
 
 
 def inputs(key):
-    return _make(key, 65536)
+    return _make(key, 16384)
 
 
 def check_inputs(key):

@@ -51,7 +51,7 @@ def test_judge_accepts_and_says_what_it_saw(cli: Any) -> None:
     assert status == verdict["exit_status"] == 0
     evaluation = verdict["evaluation"]
     assert evaluation["failure"] is None
-    assert evaluation["facts"]["pallas_calls"][0]["grid"] == [128]
+    assert evaluation["facts"]["pallas_calls"][0]["grid"] == [32]
     assert evaluation["numerics"]["oracle"] == "float64"
     assert verdict["speedup"] > 1
     status, out, _ = cli.run("judge", "norm.py", "kernel.py")

@@ -62,7 +62,7 @@ def test_the_parts_of_a_profile_add_up(found: dict[str, Any]) -> None:
     assert sum(r["share"] for r in shown["regions"]) == pytest.approx(1)
     assert sum(op["share"] for op in profile["ops"]) == pytest.approx(1, abs=0.01)
     assert program["seconds"] > found["bound"]["memory"]
-    moved = 2 * 65536 * 1024 * 2
+    moved = 2 * 16384 * 1024 * 2
     assert shown["moved_bytes"] == pytest.approx(moved, rel=0.01)
     assert 0 < shown["vmem_bytes"] < profile["vmem_bytes"]
 
