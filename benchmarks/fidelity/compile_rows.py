@@ -101,8 +101,9 @@ def compile_program(device, function, inputs) -> dict:
     """Compiles into LIVE; facts about the program."""
     sharding = SingleDeviceSharding(device)
     shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding) for a in inputs]
+    where = {} if shapes else {"out_shardings": sharding}
     with on_device(device):
-        traced = jax.jit(function).trace(*shapes)
+        traced = jax.jit(function, **where).trace(*shapes)
         start = time.perf_counter()
         lowered = traced.lower(lowering_platforms=("tpu",))
         compiled = lowered.compile()

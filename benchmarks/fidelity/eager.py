@@ -11,19 +11,17 @@ import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax._src import core, dispatch
 
-_OFFSETS = ("start_indices", "limit_indices")
-"""Parameters of a static slice: where it lies makes another program, but not another time."""
-
 
 @dataclass
 class Dispatch:
-    """One program and how often it runs; slices that differ only in their offset are one."""
+    """One program and how often it runs."""
 
     name: str
     function: Callable[..., Any]
@@ -65,9 +63,16 @@ class _Watch(core.Trace):
         return _Value(self, core.ShapedArray(shape.shape, shape.dtype))
 
     def process_primitive(self, primitive: Any, args: Any, params: dict[str, Any]) -> Any:
+        applied = getattr(primitive.impl, "func", None) is dispatch.apply_primitive
+        if applied or primitive.name in ("pjit", "jit"):
+            return self._run(primitive, *args, **params)
+        # Others run another program (a static slice runs a dynamic one) or none (stop_gradient).
+        with mock.patch.object(dispatch, "apply_primitive", self._run):
+            return primitive.impl(*args, **params)
+
+    def _run(self, primitive: Any, *args: Any, **params: Any) -> Any:
         avals = [jax.typeof(a) for a in args]
-        if _is_program(primitive):
-            self._note(primitive, avals, params)
+        self._note(primitive, avals, params)
         if not any(isinstance(a, _Value) for a in args):
             with core.eval_context():
                 return primitive.bind(*args, **params)
@@ -77,18 +82,10 @@ class _Watch(core.Trace):
         return _Value(self, out)
 
     def _note(self, primitive: Any, avals: list[Any], params: dict[str, Any]) -> None:
-        kind = {key: value for key, value in params.items() if key not in _OFFSETS}
-        key = (primitive.name, *map(str, avals), str(kind))
+        key = (primitive.name, *map(str, avals), str(params))
         if key in self.found:
             self.found[key].times += 1
             return
         shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
         name = str(params.get("name", primitive.name))
         self.found[key] = Dispatch(name, functools.partial(primitive.bind, **params), shapes)
-
-
-def _is_program(primitive: Any) -> bool:
-    """Whether evaluating a primitive runs something on the device (`stop_gradient` does not)."""
-    if primitive.name in ("pjit", "jit"):
-        return True
-    return getattr(primitive.impl, "func", None) is dispatch.apply_primitive
