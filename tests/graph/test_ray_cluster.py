@@ -1,7 +1,4 @@
-"""A Ray cluster of two nodes on this machine; one is killed while a search runs.
-
-Skipped where the extra `ray` is not installed.
-"""
+"""A Ray cluster of two nodes on this machine; one is killed while a search runs."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 
 from maxkernel.api import load_task
 from maxkernel.config import Settings
@@ -25,14 +23,12 @@ from maxkernel.store import RunFile, RunHeader
 from maxkernel.targets import get_target
 from maxkernel.types import Budget
 
-ray = pytest.importorskip("ray")
-
 pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore"),
 ]
 TASK = Path(__file__).parent / "data" / "small_rows.py"
-BUDGET = Budget(candidates=10, patience=100)
+BUDGET = Budget(candidates=6, patience=100)
 
 
 @pytest.fixture
