@@ -66,7 +66,9 @@ class _Watch(core.Trace):
         applied = getattr(primitive.impl, "func", None) is dispatch.apply_primitive
         if applied or primitive.name in ("pjit", "jit"):
             return self._run(primitive, *args, **params)
-        # Others run another program (a static slice runs a dynamic one) or none (stop_gradient).
+        if primitive.name == "stop_gradient":
+            return args[0]
+        # Others run another program: a static slice runs a dynamic one.
         with mock.patch.object(dispatch, "apply_primitive", self._run):
             return primitive.impl(*args, **params)
 

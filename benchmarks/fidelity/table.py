@@ -8,124 +8,15 @@ bandwidth) and, for programs without Pallas kernels, the compiler's own estimate
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from benchmarks.fidelity.archives import unpack
-from benchmarks.fidelity.flops import operations
-from benchmarks.fidelity.rows import SUITES, Row
-
-from maxkernel.schedule import (
-    KernelOperands,
-    Known,
-    ScalarOperand,
-    ScheduleError,
-    expected_error,
-    simulate,
-)
-from maxkernel.targets import TARGETS, Target, peak_rate
-from maxkernel.types import ProgramTime
-
-
-@dataclass(frozen=True)
-class Result:
-    """One row with its simulated time and the estimates beside it, in seconds.
-
-    A row that was timed without jit is several programs, each with how often it runs.
-    """
-
-    row: Row
-    programs: tuple[tuple[int, ProgramTime], ...]
-    roofline: float
-    compiler: float | None
-    jax: str
-    """The version that compiled it."""
-
-    @property
-    def seconds(self) -> float:
-        return sum(times * program.seconds for times, program in self.programs)
-
-    @property
-    def ratio(self) -> float:
-        return self.seconds / self.row.seconds
-
-    @property
-    def stall(self) -> float:
-        waited = sum(n * sum(op.stall_cycles for op in p.ops) for n, p in self.programs)
-        return waited / sum(n * p.cycles for n, p in self.programs)
-
-    @property
-    def error(self) -> float:
-        """The expected error; that of several programs is the mean by their time."""
-        total = sum(n * p.seconds * expected_error(p) for n, p in self.programs)
-        return total / self.seconds
-
-    @property
-    def notes(self) -> str:
-        """What had to be assumed, and of how many programs the row is."""
-        count = sum(n for n, _ in self.programs)
-        several = [f"{count} programs, {len(self.programs)} different"] if count > 1 else []
-        return "; ".join([*several, *(note for _, p in self.programs for note in p.assumptions)])
-
-
-def evaluate(row: Row, archive: Path) -> Result:
-    """Simulates one packed dump. Raises ScheduleError."""
-    target = TARGETS[row.target]
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        unpack(archive, folder)
-        facts = json.loads((folder / "facts.json").read_text())
-        several = "parts" in facts
-        parts = facts.get("parts", [facts])
-        programs = tuple(
-            (part.get("times", 1), timed(folder / f"part{i}" if several else folder, part, target))
-            for i, part in enumerate(parts)
-        )
-
-    def total(key: str) -> float:
-        return sum(part.get("times", 1) * part[key] for part in parts)
-
-    size = total("argument_bytes") + total("output_bytes")
-    roofline = max(operations(row) / peak_rate(target, "bfloat16"), size / target.hbm_bandwidth)
-    estimate = total("xla_cycles") / target.clock_hz if not total("kernels") else None
-    return Result(row, programs, roofline, estimate or None, parts[0].get("jax", "?"))
-
-
-def timed(folder: Path, facts: dict[str, Any], target: Target) -> ProgramTime:
-    """Simulates the program whose dump and scalar operands these are. Raises ScheduleError."""
-    operands = tuple(
-        KernelOperands(
-            name,
-            {int(index): ScalarOperand(tuple(shape), dtype, tuple(values))
-             for index, (shape, dtype, values) in call.items()},
-        )
-        for name, calls in facts["operands"].items()
-        for call in calls
-    )  # fmt: skip
-    return simulate(folder, target, known=Known(operands))
-
-
-def load(cache: Path, suites: Iterable[str]) -> list[Result]:
-    """Results of every row in the cache; rows that cannot be simulated are reported."""
-    results: list[Result] = []
-    for suite in suites:
-        for row in SUITES[suite]():
-            archive = cache / f"{row.key}.tar.gz"
-            if not archive.exists():
-                continue
-            try:
-                results.append(evaluate(row, archive))
-            except ScheduleError as error:
-                print(f"{row.target} {row.name}: {error.kind}: {error}", file=sys.stderr)
-    return results
+from benchmarks.fidelity.results import Result, load
+from benchmarks.fidelity.rows import SUITES
 
 
 def summary(title: str, results: list[Result], estimate: Callable[[Result], float | None]) -> str:
@@ -188,7 +79,7 @@ def report(results: list[Result]) -> None:
         print(f"{suite}: within its expected error {len(inside)} of {len(mine)}; rows by {by}")
 
 
-def speedups(results: list[Result], cache: Path) -> list[str]:
+def speedups(results: list[Result], absent: dict[str, str]) -> list[str]:
     """Simulated and measured ratios of XLA's time to the hand-written kernel's, and their error;
     where one of the two programs is not there, why."""
     found = {r.row.name: r for r in results if r.row.suite == "jaxbench"}
@@ -198,9 +89,9 @@ def speedups(results: list[Result], cache: Path) -> list[str]:
     for name in (name for name in rows if name.endswith("optimized")):
         pair = rows[name.replace("optimized", "baseline")], rows[name]
         label = f"speedup {name.removesuffix('.optimized')}:"
-        absent = [f"{row.name}: {reason(row, cache)}" for row in pair if row.name not in found]
-        if absent:
-            lines.append(f"{label} not known, {'; '.join(absent)}")
+        why = [f"{row.name}: {absent[row.key]}" for row in pair if row.name not in found]
+        if why:
+            lines.append(f"{label} not known, {'; '.join(why)}")
             continue
         mine = found[pair[0].name].seconds / found[name].seconds
         true = pair[0].seconds / pair[1].seconds
@@ -214,23 +105,13 @@ def speedups(results: list[Result], cache: Path) -> list[str]:
     return lines
 
 
-def reason(row: Row, cache: Path) -> str:
-    """Why a row has no time, as far as the cache tells."""
-    failed = cache / f"{row.key}.failed"
-    if failed.exists():
-        return " ".join(failed.read_text().splitlines()[1:])[:200]
-    return "cannot be simulated" if (cache / f"{row.key}.tar.gz").exists() else "not in the cache"
-
-
-def not_there(results: list[Result], suites: Iterable[str], cache: Path) -> list[str]:
-    """The rows without a time, by suite, target and half; for JaxBench each with its reason."""
-    found = {r.row.key for r in results}
-    absent = [row for suite in suites for row in SUITES[suite]() if row.key not in found]
-    groups = Counter(f"{row.suite} {row.target} {row.split}" for row in absent)
+def not_there(suites: Iterable[str], absent: dict[str, str]) -> list[str]:
+    """The rows without a time: how many of each suite, target and half, and JaxBench's reasons."""
+    rows = [row for suite in suites for row in SUITES[suite]() if row.key in absent]
+    groups = Counter(f"{row.suite} {row.target} {row.split}" for row in rows)
     lines = [f"no time: {count} rows of {group}" for group, count in sorted(groups.items())]
-    return lines + [
-        f"no time: {row.name}: {reason(row, cache)}" for row in absent if row.suite == "jaxbench"
-    ]
+    mine = [row for row in rows if row.suite == "jaxbench"]
+    return lines + [f"no time: {row.name}: {absent[row.key]}" for row in mine]
 
 
 _DISPATCH = 0.11e-3
@@ -262,7 +143,7 @@ def main() -> None:
     arguments = sys.argv[1:]
     suites = [arguments[arguments.index("--suite") + 1]] if "--suite" in arguments else SUITES
     cache = Path(arguments[0])
-    results = load(cache, suites)
+    results, absent = load(cache, suites)
     if not results:
         sys.exit(f"{cache}: no row that can be simulated; compile_rows.py fills the folder")
     if "--rows" in arguments:
@@ -274,9 +155,9 @@ def main() -> None:
                 f"{r.row.fields.get('desc', '')[:110]} {r.notes[:80]}"
             )
     report(results)
-    lines = not_there(results, suites, cache) + sweep(results)
+    lines = not_there(suites, absent) + sweep(results)
     if "jaxbench" in suites:
-        lines += speedups(results, cache)
+        lines += speedups(results, absent)
     print("\n".join(lines))
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from benchmarks.fidelity.flops import operations
+from benchmarks.fidelity.results import evaluate, load
 from benchmarks.fidelity.rows import SUITES, Row
-from benchmarks.fidelity.table import Result, evaluate, spearman, speedups
+from benchmarks.fidelity.table import spearman, speedups
 
 ROOT = Path(__file__).parents[2]
 ROWS = [row for rows in SUITES.values() for row in rows()]
@@ -152,26 +153,23 @@ def test_a_run_without_jit_is_told_by_its_programs() -> None:
 def test_each_speedup_is_told_or_why_it_is_not(tmp_path: Path) -> None:
     rows = {row.name: row for row in SUITES["jaxbench"]()}
     baseline, kernel = rows["4p.baseline"], rows["4p.optimized"]
-    programs = evaluate_as(tmp_path, baseline), evaluate_as(tmp_path, kernel)
+    for row in (baseline, kernel):
+        packed(tmp_path / f"{row.key}.tar.gz", ("v6e-matmul", 1))
+    packed(tmp_path / f"{rows['11p.baseline'].key}.tar.gz", ("v6e-matmul", 9**9), ("v6e-matmul", 1))
     (tmp_path / f"{rows['3p.optimized'].key}.failed").write_text("3p\nValueError: no such jax\n")
-    known, *others = sorted(
-        speedups(list(programs), tmp_path), key=lambda line: "not known" in line
-    )
+    results, absent = load(tmp_path, ["jaxbench"])
+    assert [r.row.name for r in results] == ["4p.baseline", "4p.optimized"]
+    told = speedups(results, absent)
+    [known] = [line for line in told if "measured" in line and "not known" not in line]
     measured = baseline.seconds / kernel.seconds
     assert (
         known.startswith(f"speedup 4p: 1.00, measured {measured:.2f}") and baseline.other in known
     )
-    assert [line for line in others if "speedup 3p" in line] == [
-        "speedup 3p: not known, 3p.baseline: not in the cache; "
-        "3p.optimized: ValueError: no such jax"
-    ]
-    assert sum("not known" in line for line in others) == 7
-
-
-def evaluate_as(folder: Path, row: Row) -> Result:
-    path = folder / f"{row.key}.tar.gz"
-    packed(path, ("v6e-matmul", 1))
-    return evaluate(row, path)
+    [mla] = [line for line in told if line.startswith("speedup 3p")]
+    assert mla.endswith("3p.baseline: not in the cache; 3p.optimized: ValueError: no such jax")
+    [grouped] = [line for line in told if line.startswith("speedup 11p")]
+    assert "387420490 programs move bytes" in grouped and "published 3.0 ms" in grouped
+    assert sum("not known" in line for line in told) == 7
 
 
 def test_the_sweep_is_compared_with_its_host_dispatch_too(tmp_path: Path) -> None:
