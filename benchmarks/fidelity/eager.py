@@ -18,6 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax._src import core, dispatch
 
+_LARGEST = 1 << 18
+"""Elements up to which whole numbers have values."""
+
 
 @dataclass
 class Dispatch:
@@ -75,13 +78,14 @@ class _Watch(core.Trace):
     def _run(self, primitive: Any, *args: Any, **params: Any) -> Any:
         avals = [jax.typeof(a) for a in args]
         self._note(primitive, avals, params)
-        if not any(isinstance(a, _Value) for a in args):
+        made, _ = primitive.abstract_eval(*avals, **params)
+        out = made if primitive.multiple_results else [made]
+        known = not any(isinstance(a, _Value) for a in args)
+        if known and sum(aval.size for aval in out) <= _LARGEST:
             with core.eval_context():
                 return primitive.bind(*args, **params)
-        out, _ = primitive.abstract_eval(*avals, **params)
-        if primitive.multiple_results:
-            return [_Value(self, aval) for aval in out]
-        return _Value(self, out)
+        values = [_Value(self, aval) for aval in out]
+        return values if primitive.multiple_results else values[0]
 
     def _note(self, primitive: Any, avals: list[Any], params: dict[str, Any]) -> None:
         key = (primitive.name, *map(str, avals), str(params))
