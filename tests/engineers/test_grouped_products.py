@@ -12,7 +12,7 @@ from jax import lax
 from kernels import TEAM, load
 
 from maxkernel.engineers.builtin.axes import Unsupported
-from maxkernel.engineers.builtin.grouped.match import match
+from maxkernel.engineers.builtin.grouped.match import match, read
 from maxkernel.targets import get_target
 
 BF16, F32, I32 = "bfloat16", "float32", "int32"
@@ -41,6 +41,14 @@ def experts(x, weights, sizes, gate, up, down):
     return lax.ragged_dot(h, down, sizes) * weights[:, None].astype(x.dtype)
 
 
+def alternating(x, sizes, both, bias, place, down, shift):
+    """A gate and what it gates in alternating columns, with a bias per group."""
+    t = lax.ragged_dot(x, both, sizes, preferred_element_type=jnp.float32) + bias[place]
+    gate, up = jnp.minimum(t[:, 0::2], 1.5), jnp.clip(t[:, 1::2], -2.0, 2.0)
+    h = ((up + 1.0) * gate * jax.nn.sigmoid(1.7 * gate)).astype(x.dtype)
+    return lax.ragged_dot(h, down, sizes, preferred_element_type=jnp.float32) + shift[place]
+
+
 def routed(x, router, gate, up, down):
     best, chosen = lax.top_k(jnp.dot(x, router, preferred_element_type=jnp.float32), 2)
     weights, chosen = jax.nn.softmax(best, axis=-1), chosen.reshape(-1)
@@ -54,12 +62,15 @@ def routed(x, router, gate, up, down):
 
 LHS, RHS, COUNTS = ((ROWS, K), BF16), ((GROUPS, K, N), BF16), ((GROUPS,), I32)
 DOWN = ((GROUPS, N, K), BF16)
+PLACE, BOTH = ((ROWS,), I32), ((GROUPS, K, 2 * N), BF16)
+ALTERNATING = (LHS, COUNTS, BOTH, ((GROUPS, 2 * N), BF16), PLACE, DOWN, ((GROUPS, K), BF16))
 CASES = [
     (grouped, (LHS, RHS, COUNTS), {"block_rows": 16, "block_columns": 128}),
     (grouped, (((ROWS, K), F32), ((GROUPS, K, N), F32), COUNTS), {"block_rows": 128}),
     (grouped_again, (LHS, COUNTS, RHS), {"block_rows": 32}),
     (experts, (LHS, ((ROWS,), F32), COUNTS, RHS, RHS, DOWN), {"block_rows": 16}),
     (routed, (LHS, ((K, GROUPS), BF16), RHS, RHS, DOWN), {"block_rows": 32}),
+    (alternating, ALTERNATING, {"block_rows": 16, "block_columns_1": 128}),
 ]
 
 
@@ -71,8 +82,9 @@ def emitted(reference, specs):
 
 def draw(specs):
     rng = np.random.default_rng(1)
+    known = {COUNTS: SIZES, PLACE: jnp.arange(ROWS, dtype=I32) % GROUPS}
     return [
-        SIZES if spec == COUNTS else jnp.asarray(rng.standard_normal(spec[0]) * 0.5, spec[1])
+        known[spec] if spec in known else jnp.asarray(rng.standard_normal(spec[0]) * 0.5, spec[1])
         for spec in specs
     ]
 
@@ -96,8 +108,26 @@ def test_products_of_the_same_rows_are_one_kernel():
     assert alone.epilogue.plain and not alone.epilogue.extras
 
 
-def test_the_tpu_compiler_accepts_odd_sizes():
-    compile_for(emitted(experts, CASES[3][1]), CASES[3][1], "v6e")
+def test_alternating_columns_are_told_apart_in_the_kernel():
+    info, (first, second) = read(task_info(alternating, *ALTERNATING))
+    assert (first.apart, first.whole, first.epilogue.dtype) == (True, False, BF16)
+    assert info.graph.values[first.weights[0]].shape == (GROUPS, K, 2 * N)
+    assert (second.apart, second.whole, second.epilogue.zero) == (False, True, False)
+
+
+def test_a_product_that_is_read_whole_too_stays_whole():
+    def reference(x, both, sizes):
+        t = lax.ragged_dot(x, both, sizes)
+        return t[:, ::2] * t[:, 1::2] + jnp.sum(t, axis=1, keepdims=True)
+
+    task = task_info(reference, LHS, BOTH, COUNTS)
+    info, (stage,) = read(task)
+    assert info is task and not stage.apart
+
+
+@pytest.mark.parametrize(("reference", "specs"), [CASES[3][:2], CASES[5][:2]])
+def test_the_tpu_compiler_accepts_odd_sizes(reference, specs):
+    compile_for(emitted(reference, specs), specs, "v6e")
 
 
 def test_groups_along_the_contraction_are_refused():

@@ -44,8 +44,26 @@ OWN_ROWS = '''def own_rows(ends_ref, group, tile, shape):
     row = tile * shape[0] + jax.lax.broadcasted_iota(jnp.int32, shape, 0)
     return (row >= start) & (row < ends_ref[known])
 '''
+APART = '''def apart(x):
+    """Even and odd columns of an array of whole pairs of vector registers, by turning lanes."""
+    lane = jax.lax.broadcasted_iota(jnp.int32, (x.shape[0], LANES), 1)
+    low = lane < LANES // 2
+
+    def every_other(start, first):
+        source = (2 * lane + first) % LANES
+        chunk = x[:, start : start + LANES]
+        return jnp.take_along_axis(chunk, source, axis=1, mode="promise_in_bounds")
+
+    def half(first):
+        starts = range(0, x.shape[1], 2 * LANES)
+        pairs = [(every_other(s, first), every_other(s + LANES, first)) for s in starts]
+        return jnp.concatenate([jnp.where(low, a, b) for a, b in pairs], axis=1)
+
+    return half(0), half(1)
+'''
 _TAKEN = (
-    "visit group tile groups mine new rows ends_ref group_ref tile_ref rows_ref out_ref".split()
+    "visit group tile groups mine new rows both store nothing".split()
+    + "ends_ref group_ref tile_ref rows_ref out_ref".split()
 )
 
 
@@ -76,20 +94,15 @@ def body(stage: Stage, name: str, decoders: Sequence[str], module: Module) -> st
         program=e.program, rows=frozenset(rows), cols=cols, load=load, iota=refuse, size=refuse,
         names=names, helpers=module.helpers, constants=module.constants,
     )  # fmt: skip
-    lines: list[str] = []
-    for term, weight, coded in zip(e.products, weights, stage.coded, strict=True):
-        label = names.new(weight[:-4].replace("weights", "product"))
-        block = f"{weight}[...]" if coded else f"{weight}[0]"
-        dot = ["rows", block, "preferred_element_type=jnp.float32"]
-        lines.append(call("jnp.dot", dot, 8, f"{label} = ").lstrip())
-        scope.known[term] = Code(label)
+    products, lines = _products(stage, weights, names)
+    scope.known |= {t: Code(label) for t, label in zip(e.products, products, strict=True)}
     (value,) = scope.write([e.root])
-    lines += scope.lines
     if not value.text.isidentifier():
         result = names.new("result")
-        lines.append(f"{result} = {value.text}")
+        scope.lines.append(f"{result} = {value.text}")
         value = Code(result)
     stored = f"{value.text}.astype(out_ref.dtype)"
+    store = [*scope.lines, f"out_ref[...] = jnp.where(mine, {stored}, out_ref[...])"]
     return "\n".join(
         [
             call(name, refs, 0, "def ", ":"),
@@ -100,17 +113,47 @@ def body(stage: Stage, name: str, decoders: Sequence[str], module: Module) -> st
             "    mine = own_rows(ends_ref, group, tile, out_ref.shape)",
             *_decoded(stage, decoders),
             "",
-            "    @pl.when(group < groups)",
-            "    def _product():",
-            "        rows = rows_ref[...]",
-            *(f"        {line}" for line in lines),
-            f"        out_ref[...] = jnp.where(mine, {stored}, out_ref[...])",
-            "",
-            "    @pl.when(group == groups)",
-            "    def _no_group():",
-            "        out_ref[...] = jnp.where(mine, 0, out_ref[...])",
+            *_visits(stage, products, lines, store),
         ]
     )
+
+
+def _products(stage: Stage, weights: Sequence[str], names: Names) -> tuple[list[str], list[str]]:
+    """Names of a stage's products, and the statements that make them of `rows`."""
+    lines: list[str] = []
+    labels = [names.new(weight[:-4].replace("weights", "product")) for weight in weights]
+    for label, weight, coded in zip(labels, weights, stage.coded, strict=True):
+        block = f"{weight}[...]" if coded else f"{weight}[0]"
+        dot = ["rows", block, "preferred_element_type=jnp.float32"]
+        target = "both" if stage.apart else label
+        lines.append(call("jnp.dot", dot, 8, f"{target} = ").lstrip())
+    if stage.apart:
+        labels = [names.new("even"), names.new("odd")]
+        lines.append(f"{', '.join(labels)} = apart(both)")
+    return labels, lines
+
+
+def _visits(
+    stage: Stage, products: Sequence[str], lines: Sequence[str], store: Sequence[str]
+) -> list[str]:
+    """What is done at a visit of a group, and, where rows of no group are read, of theirs."""
+    group = ["    @pl.when(group < groups)", "    def _product():", "        rows = rows_ref[...]"]
+    group += [f"        {line}" for line in lines]
+    none = ["", "    @pl.when(group == groups)", "    def _no_group():"]
+    if not stage.whole or stage.epilogue.zero:
+        none.append("        out_ref[...] = jnp.where(mine, 0, out_ref[...])")
+        return [*group, *(f"        {line}" for line in store), *(none if stage.whole else [])]
+    nothing = ["nothing"] * len(products)
+    return [
+        f"    def store({', '.join(products)}):",
+        *(f"        {line}" for line in store),
+        "",
+        *group,
+        f"        store({', '.join(products)})",
+        *none,
+        "        nothing = jnp.zeros(out_ref.shape, jnp.float32)",
+        f"        store({', '.join(nothing)})",
+    ]
 
 
 def multiply(stage: Stage, name: str, body_name: str) -> str:
@@ -122,9 +165,10 @@ def multiply(stage: Stage, name: str, body_name: str) -> str:
         "col": ("(1, columns)", "own_columns"),
     }
     roles = [x.role for x in stage.epilogue.extras]
-    specs = ["pl.BlockSpec((block_rows, rows.shape[1]), own_rows_only)"]
+    specs = ["pl.BlockSpec((block_rows, rows.shape[1]), rows_of_groups)"]
     read, kept = operands(stage)
-    specs += [f"pl.BlockSpec((1, {r}.shape[1], columns), own_weights)" for r in read]
+    wide = "2 * columns" if stage.apart else "columns"
+    specs += [f"pl.BlockSpec((1, {r}.shape[1], {wide}), own_weights)" for r in read]
     specs += [f"pl.BlockSpec({places[role][0]}, {places[role][1]})" for role in roles]
     grid = [
         "num_scalar_prefetch=3",
@@ -147,11 +191,8 @@ def multiply(stage: Stage, name: str, body_name: str) -> str:
         call(name, signature, 0, "def ", ":"),
         doc(f"{what} of each row with its group's weights. Weights stay for all of a group.", 4),
         *prepared(stage),
-        f"    groups, _, width = {read[0]}.shape",
-        "    shape = (rows.shape[0], width)",
-        "    block_rows = min(block_rows, rows.shape[0])",
-        "    columns = min(block_columns, width)",
-        *_maps({"own_tile", "own_rows_only", "own_weights", *(places[r][1] for r in roles)}),
+        *_sizes(stage, read[0]),
+        *_maps(stage, {"own_tile", "own_weights", *(places[r][1] for r in roles)}),
         call("pl.pallas_call", parts, 4, "return ") + f"({passed})",
     ]
     return "\n".join(lines)
@@ -171,18 +212,44 @@ def _decoded(stage: Stage, decoders: Sequence[str]) -> list[str]:
     ]
 
 
+def _sizes(stage: Stage, weights: str) -> list[str]:
+    """Statements that name the sizes of arrays and blocks."""
+    rows = "    block_rows = min(block_rows, rows.shape[0])"
+    if not stage.apart:
+        return [
+            f"    groups, _, width = {weights}.shape",
+            "    shape = (rows.shape[0], width)",
+            rows,
+            "    columns = min(block_columns, width)",
+        ]
+    return [
+        f"    groups, width = {weights}.shape[0], {weights}.shape[2] // 2",
+        "    shape = (rows.shape[0], width)",
+        rows,
+        "    columns = pl.cdiv(min(block_columns, width), LANES) * LANES",
+    ]
+
+
+_LAST = """
+    def known(tile, ends):
+        return jnp.minimum(tile, jnp.maximum(ends[groups - 1] - 1, 0) // block_rows)
+"""
 _MAPS = {
-    "own_rows_only": "tile[v], 0",
+    "rows_of_groups": "known(tile[v], ends), 0",
+    "own_rows_only": "{tile}, 0",
     "own_weights": "jnp.minimum(group[v], groups - 1), 0, j",
     "own_columns": "0, j",
-    "own_tile": "tile[v], j",
+    "own_tile": "{tile}, j",
 }
 
 
-def _maps(used: set[str]) -> list[str]:
-    """Functions from a step of the grid to a block's index."""
-    lines: list[str] = [""]
+def _maps(stage: Stage, used: set[str]) -> list[str]:
+    """Functions from a step of the grid to a block's index. Rows are not fetched at visits of no
+    group; where nobody reads the result's rows of no group, nothing else is moved there either."""
+    tile = "tile[v]" if stage.whole else "known(tile[v], ends)"
+    lines = list[str](_LAST.split("\n"))
     for name, index in _MAPS.items():
-        if name in used:
-            lines += [f"    def {name}(j, v, ends, group, tile):", f"        return {index}", ""]
+        if name in used or name == "rows_of_groups":
+            lines.append(f"    def {name}(j, v, ends, group, tile):")
+            lines += [f"        return {index.format(tile=tile)}", ""]
     return lines

@@ -74,8 +74,9 @@ def scratch(stage: Stage) -> list[str]:
         if coded is None:
             continue
         (_, *scales), (_, *spread) = refs(coded, label)
-        found.append("pltpu.VMEM((rows.shape[1], columns), rows.dtype)")
-        found += [f"pltpu.VMEM(({scales[0]}.shape[1], columns), jnp.float32)" for _ in spread]
+        wide = "2 * columns" if stage.apart else "columns"
+        found.append(f"pltpu.VMEM((rows.shape[1], {wide}), rows.dtype)")
+        found += [f"pltpu.VMEM(({scales[0]}.shape[1], {wide}), jnp.float32)" for _ in spread]
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from maxkernel.engineers.builtin.grouped.body import (
+    APART,
     OWN_ROWS,
     WORK_LIST,
     body,
@@ -17,7 +18,7 @@ from maxkernel.engineers.builtin.text import Names, add_return, call, doc, state
 from maxkernel.engineers.builtin.xla import Writer
 from maxkernel.types import TaskInfo, TunableSpace
 
-_OWN = ("block_rows", "work_list", "own_rows", "multiply", "pl", "jnp", "jax")
+_OWN = ("block_rows", "work_list", "own_rows", "apart", "multiply", "pl", "jnp", "jax")
 
 
 def grouped_module(
@@ -31,6 +32,9 @@ def grouped_module(
         "a group's block of weights is held twice",
     )
     module.helpers |= {WORK_LIST, OWN_ROWS}
+    if any(stage.apart for stage in stages):
+        module.helpers.add(APART)
+        module.constants["LANES"] = ("128", "columns of a vector register")
     made: dict[str, str] = {}
     for i, stage in enumerate(stages):
         body_name, name = stage_names(len(stages), i)

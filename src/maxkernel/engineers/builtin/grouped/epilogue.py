@@ -28,13 +28,15 @@ class Extra:
 
 @dataclass(frozen=True)
 class Epilogue:
-    """`root` as a function of the terms `products` and of `extras`; zero where they are zero."""
+    """`root` as a function of the terms `products` and of `extras`. `zero`: it is zero where
+    they are."""
 
     program: Program
     root: int
     products: tuple[int, ...]
     extras: tuple[Extra, ...]
     dtype: str
+    zero: bool = True
 
     @property
     def plain(self) -> bool:
@@ -79,9 +81,8 @@ def read_epilogue(info: TaskInfo, products: list[int], sizes: int, result: int) 
             if operand.role == "scalar" or operand.spread or operand.flipped:
                 raise Unsupported("what follows the products reads an array of another form")
             extras.append(Extra(term, values[operand.use.index], operand.role))
-    if not _is_zero(program, root, set(terms)):
-        raise Unsupported("rows of no group would not be zero")
-    return Epilogue(program, root, terms, tuple(extras), graph.values[result].dtype)
+    zero = _is_zero(program, root, set(terms))
+    return Epilogue(program, root, terms, tuple(extras), graph.values[result].dtype, zero)
 
 
 def _foreign(graph: Graph, products: list[int], sizes: int, result: int) -> list[int]:

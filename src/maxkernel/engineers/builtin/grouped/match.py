@@ -8,6 +8,7 @@ from typing import Any
 
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.cuts import producers
+from maxkernel.engineers.builtin.grouped.apart import every_other, with_columns_apart
 from maxkernel.engineers.builtin.grouped.coded import Coded, read_codes
 from maxkernel.engineers.builtin.grouped.epilogue import Epilogue, read_epilogue
 from maxkernel.engineers.builtin.layouts import ELEMENTWISE, PASS_THROUGH
@@ -22,7 +23,9 @@ class Stage:
     them element by element.
 
     All are graph values: `rows` (M, K), `weights` (G, K, N) each, `sizes` (G,), `result` (M, N).
-    `coded` says of each array of weights how it is decoded, where a kernel does that.
+    `coded` says of each array of weights how it is decoded, where a kernel does that. `apart`: the
+    one array of weights is (G, K, 2 N), for two products with every other of its columns.
+    `whole`: something reads rows of the result that belong to no group.
     """
 
     rows: int
@@ -31,6 +34,21 @@ class Stage:
     result: int
     epilogue: Epilogue
     coded: tuple[Coded | None, ...] = ()
+    apart: bool = False
+    whole: bool = True
+
+
+def read(info: TaskInfo) -> tuple[TaskInfo, list[Stage]]:
+    """The grouped products of a program in order, and the program as they are stages of it;
+    raises Unsupported where there is none."""
+    changed = with_columns_apart(info)
+    if changed is not info:
+        stages = match(changed)
+        made = producers(changed.graph)
+        weights = [made[w] for s in stages for w in s.weights if w in made]
+        if all(every_other(changed.graph, node) is None for node in weights):
+            return changed, stages
+    return info, match(info)
 
 
 def match(info: TaskInfo) -> list[Stage]:
@@ -48,10 +66,32 @@ def match(info: TaskInfo) -> list[Stage]:
     for nodes in together.values():
         found = _stage(info, nodes)
         stages += [found] if found else [s for n in nodes if (s := _stage(info, [n]))]
-    stages = [replace(s, coded=_coded(info, s.weights)) for s in stages]
+    stages = [_known(info, stage) for stage in stages]
     made = producers(graph)
     order = {id(node): i for i, node in enumerate(graph.nodes)}
     return sorted(stages, key=lambda s: order[id(made[s.result])])
+
+
+def _known(info: TaskInfo, stage: Stage) -> Stage:
+    """A stage with what follows from its weights and from what reads its result."""
+    graph, made = info.graph, producers(info.graph)
+    nodes = [made[w] for w in stage.weights if w in made]
+    starts = [every_other(graph, node) for node in nodes]
+    if sorted(starts, key=str) == [0, 1] and nodes[0].inputs == nodes[1].inputs:
+        e, weights = stage.epilogue, nodes[0].inputs
+        products = e.products if starts[0] == 0 else e.products[::-1]
+        stage = replace(stage, weights=weights, apart=True, epilogue=replace(e, products=products))
+    whole = stage.result in graph.outputs or any(
+        stage.result in node.inputs and not _only_groups(node, stage) for node in graph.nodes
+    )
+    return replace(stage, coded=_coded(info, stage.weights), whole=whole)
+
+
+def _only_groups(node: Node, stage: Stage) -> bool:
+    """Whether a node reads a result as the rows of the same groups."""
+    others = node.inputs[1:]
+    same = node.op.startswith("ragged_dot") and node.inputs[2] == stage.sizes
+    return same and node.inputs[0] == stage.result and stage.result not in others
 
 
 def _coded(info: TaskInfo, weights: tuple[int, ...]) -> tuple[Coded | None, ...]:

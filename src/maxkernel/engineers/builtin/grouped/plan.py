@@ -8,7 +8,7 @@ from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.costs import itemsize, memory_seconds
 from maxkernel.engineers.builtin.grouped.coded import Coded
 from maxkernel.engineers.builtin.grouped.emit import grouped_module
-from maxkernel.engineers.builtin.grouped.match import Stage, match
+from maxkernel.engineers.builtin.grouped.match import Stage, read
 from maxkernel.targets import Target
 from maxkernel.types import Plan, TaskInfo, TunableSpace
 
@@ -31,10 +31,15 @@ _CODED = """
 Weights cross memory as codes. At a group's first visit they are decoded into VMEM, in an order in
 which their rows need not be interleaved; the columns of what they multiply come in that order."""
 
+_APART = """
+
+Weights whose columns alternate between two products are multiplied as they lie; even and odd
+columns of a tile are told apart in VMEM."""
+
 
 def plans(info: TaskInfo, target: Target) -> list[Plan]:
     """Strategies for grouped products; raises Unsupported for any other program."""
-    stages = match(info)
+    info, stages = read(info)
     space = tunables(info, stages, target)
     graph = info.graph
     seconds = 0.0
@@ -46,10 +51,10 @@ def plans(info: TaskInfo, target: Target) -> list[Plan]:
         compute = 2.0 * visits * k * n * count / (MXU_SHARE * target.bf16_flops)
         item = itemsize(graph.values[stage.rows].dtype)
         moved = groups * k * n * count * item + m * k * item * -(-n // block)
-        moved += m * n * itemsize(stage.epilogue.dtype)
+        moved += m * n * itemsize(stage.epilogue.dtype) // (2 if stage.apart else 1)
         decoding, saved = _decoding(info, stage, target)
         seconds += max(compute + decoding, memory_seconds(moved - saved, target))
-    fused = sum(len(s.weights) > 1 or not s.epilogue.plain for s in stages)
+    fused = sum(len(s.epilogue.products) > 1 or not s.epilogue.plain for s in stages)
     coded = sum(any(s.coded) for s in stages)
     reason = (
         f"{len(stages)} grouped products as kernels"
@@ -62,9 +67,10 @@ def plans(info: TaskInfo, target: Target) -> list[Plan]:
 
 def implement(info: TaskInfo, plan: Plan, target: Target) -> str:
     """Source for one of this family's plans."""
-    stages = match(info)
+    info, stages = read(info)
     space = tunables(info, stages, target)
     story = _STORY + (_CODED if any(any(s.coded) for s in stages) else "")
+    story += _APART if any(s.apart for s in stages) else ""
     return grouped_module(info, stages, space, int(target.vmem_bytes * VMEM_SHARE), story)
 
 
@@ -81,12 +87,16 @@ def _columns(info: TaskInfo, stage: Stage, room: float) -> tuple[int, ...]:
     """Widths that divide the columns evenly, the largest that fits first."""
     k, n = _shape(info, stage.weights[0])[1:]
     item = itemsize(info.graph.values[stage.rows].dtype)
+    beside = sum(itemsize(info.graph.values[x.value].dtype) for x in stage.epilogue.extras)
+    halves = 2 if stage.apart else 1
+    n //= halves
     found: list[int] = []
     for parts in range(1, n // LANES + 2):
         width = min(n, -(-n // parts // LANES) * LANES)
-        block = len(stage.weights) * k * width * (item if any(stage.coded) else 2 * item)
-        block += sum(width * _column_bytes(info, c) for c in stage.coded if c)
-        tile = ROWS[0] * (2 * k * item + width * (2 * 4 + 4 * len(stage.weights)))
+        count = halves * len(stage.weights)
+        block = count * k * width * (item if any(stage.coded) else 2 * item)
+        block += sum(halves * width * _column_bytes(info, c) for c in stage.coded if c)
+        tile = ROWS[0] * (2 * k * item + width * (2 * 4 + 4 * count * halves + 2 * beside))
         if block + tile <= room and width not in found:
             found.append(width)
         if len(found) == 3:
