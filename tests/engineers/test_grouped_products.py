@@ -50,7 +50,9 @@ def alternating(x, sizes, both, bias, place, down, shift):
 
 
 def routed(x, router, gate, up, down):
-    best, chosen = lax.top_k(jnp.dot(x, router, preferred_element_type=jnp.float32), 2)
+    scores = jnp.dot(x, router, preferred_element_type=jnp.float32)
+    chosen = lax.top_k(scores + 1.0, 2)[1]
+    best = jnp.take_along_axis(scores, chosen, axis=-1)
     weights, chosen = jax.nn.softmax(best, axis=-1), chosen.reshape(-1)
     order = jnp.argsort(chosen)
     sizes = jnp.sum(jax.nn.one_hot(chosen, gate.shape[0], dtype=jnp.int32), axis=0)

@@ -52,7 +52,9 @@ def top_k(w: Writer, node: Node, value: int) -> Code:
         raise Unsupported("the largest elements along another dimension than the last")
     operand = w.full(source).text
     count = w.sizes.integer(int(node.params["k"]))
-    names = [w.names.new("best"), w.names.new("picks")]
+    read = {v for n in w.graph.nodes for v in n.inputs}.union(w.graph.outputs)
+    both = zip(node.outputs, ("best", "picks"), strict=True)
+    names = [w.names.new(name) if v in read else "_" for v, name in both]
     w.lines.append(f"{', '.join(names)} = jax.lax.top_k({operand}, {count})")
     w.known.update(zip(node.outputs, names, strict=True))
     return Code(w.known[value])
