@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-RULES = "E,F,W,I,B,UP,RET,RUF059"
+RULES = "E,F,W,I,B,UP,RET"
 
 
 def assert_clean(source: str, line_length: int = 100) -> None:

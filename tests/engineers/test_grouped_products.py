@@ -102,6 +102,10 @@ def test_equal_at_ragged_sizes(reference, specs, tunables):
     np.testing.assert_allclose(found, wanted, atol=2 * tolerance, rtol=2e-2)
 
 
+def test_the_largest_that_nothing_reads_have_no_name():
+    assert "_, picks = jax.lax.top_k(" in emitted(routed, CASES[4][1])
+
+
 def test_products_of_the_same_rows_are_one_kernel():
     (first, second) = match(task_info(experts, *CASES[3][1]))
     assert (len(first.weights), len(second.weights)) == (2, 1)
