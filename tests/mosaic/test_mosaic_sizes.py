@@ -201,6 +201,34 @@ def test_a_carried_state_brings_in_the_steps_before() -> None:
     np.testing.assert_array_equal(part.outputs[0][place], mosaic.run(program, [x])[0][place])
 
 
+def delayed(x: Any) -> Any:
+    """Every step writes what the step before it kept: no block stands on its own."""
+
+    def body(x_ref: Any, o_ref: Any, kept: Any) -> None:
+        o_ref[...] = jnp.where(pl.program_id(0) > 0, kept[...], 0.0)
+        kept[...] = x_ref[...] * 2.0
+
+    last = x.shape[0] // 8 - 1
+    return pl.pallas_call(
+        body,
+        grid=(last + 2,),
+        in_specs=[pl.BlockSpec((8, 128), lambda i: (jnp.minimum(i, last), 0))],
+        out_specs=pl.BlockSpec((8, 128), lambda i: (jnp.maximum(i - 1, 0), 0)),
+        out_shape=mosaic_zoo.like(x),
+        scratch_shapes=[pltpu.VMEM((8, 128), x.dtype)],
+    )(x)
+
+
+def test_a_state_along_the_whole_grid_is_run_once_for_all_blocks() -> None:
+    x = normal(128, 128)
+    program = mosaic.load(export(delayed, [x]))
+    exe = program.executable(0, mosaic.Options(track=True))
+    part = mosaic.run_blocks(exe, 0, [(3, 0), (9, 0), (11, 0)], [x])
+    assert part.steps == 13
+    for place in part.regions:
+        np.testing.assert_array_equal(part.outputs[0][place], 2.0 * x[place])
+
+
 def hidden_state(where: str) -> Any:
     """Counts its steps in another output or in an input block, and stops working after eight."""
 

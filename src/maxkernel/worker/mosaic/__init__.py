@@ -40,3 +40,4 @@ from maxkernel.worker.mosaic.spot import run_blocks as run_blocks
 from maxkernel.worker.mosaic.spot import spot_check as spot_check
 from maxkernel.worker.mosaic.summary import artifact_facts as artifact_facts
 from maxkernel.worker.mosaic.summary import failure_of as failure_of
+from maxkernel.worker.mosaic.work import sampled_flops as sampled_flops

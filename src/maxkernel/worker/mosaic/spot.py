@@ -2,7 +2,8 @@
 
 The steps that write a block are found by evaluating the windows' transforms over the grid. If
 those steps read scratch that earlier steps should have left (a carried state), more steps are
-added, one grid axis at a time from the innermost, until they stand on their own.
+added, one grid axis at a time from the innermost, until they stand on their own. A kernel that
+hands something on along its whole grid runs from its first step, once for all blocks.
 """
 
 from __future__ import annotations
@@ -86,38 +87,54 @@ def run_blocks(
     table = output_blocks(exe, output, operands)
     kernel = exe.kernel
     window = kernel.windows[len(kernel.inputs) + output]
-    result: list[Array] = []
-    regions: list[tuple[slice, ...]] = []
-    count = 0
-    for block in blocks:
-        wanted = table.writing(block)
+    shape = kernel.outputs[output].shape
+    places = [region(window, block, shape, f"output {output}").inside for block in blocks]
+    writing = [table.writing(block) for block in blocks]
+    for block, wanted in zip(blocks, writing, strict=True):
         if not len(wanted):
             raise BadArtifact(f"no grid step of {kernel.name} writes block {block}")
-        outputs, steps = _self_contained(exe, operands, table.steps, wanted)
+    result: list[Array] = []
+    count, axes = 0, len(kernel.grid)
+    for place, wanted in zip(places, writing, strict=True):
+        done = _self_contained(exe, operands, table.steps, wanted, axes)
+        if done is None:
+            outputs, steps = _from_the_start(exe, operands, table.steps, writing)
+            return Partial(outputs, tuple(blocks), tuple(places), count + steps)
+        outputs, steps, axes = done
         count += steps
-        place = region(window, block, kernel.outputs[output].shape, f"output {output}").inside
-        regions.append(place)
         if not result:
             result = outputs
         else:
             result[output][place] = outputs[output][place]
-    return Partial(result, tuple(blocks), tuple(regions), count)
+    return Partial(result, tuple(blocks), tuple(places), count)
 
 
 def _self_contained(
-    exe: Executable, operands: Sequence[Any], steps: Array, wanted: Array
-) -> tuple[list[Array], int]:
-    for axes in range(len(exe.kernel.grid), -1, -1):
-        chosen = wanted if axes == len(exe.kernel.grid) else _extended(steps, wanted, axes)
+    exe: Executable, operands: Sequence[Any], steps: Array, wanted: Array, axes: int
+) -> tuple[list[Array], int, int] | None:
+    """The outputs that the wanted steps write, how many steps that took, and how many leading axes
+    those share; None where nothing less will do than all steps before.
+
+    It starts with `axes` axes, those that another block took: fewer would do too, more may.
+    """
+    for shared in range(axes, 0, -1):
+        chosen = wanted if shared == len(exe.kernel.grid) else _extended(steps, wanted, shared)
         try:
             done = launch(exe, operands, [tuple(s) for s in chosen.tolist()])
         except (Deadlock, OutOfBounds):
-            if axes == 0:
-                raise
             continue
-        if not done.undefined or axes == 0:
-            return done.outputs, len(chosen)
-    raise AssertionError("unreachable")
+        if not done.undefined:
+            return done.outputs, len(chosen), shared
+    return None
+
+
+def _from_the_start(
+    exe: Executable, operands: Sequence[Any], steps: Array, writing: Sequence[Array]
+) -> tuple[list[Array], int]:
+    """All steps up to the last that is wanted, once for all blocks."""
+    last = max(int(np.flatnonzero((steps == wanted[-1]).all(1))[-1]) for wanted in writing)
+    done = launch(exe, operands, [tuple(s) for s in steps[: last + 1].tolist()])
+    return done.outputs, last + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,3 +132,28 @@ def trip_counts(program: Program) -> tuple[dict[Value, float], int]:
         if len(op.results):
             times.setdefault(op.results[0], 0.0)
     return times, unknown
+
+
+def sampled_flops(program: Program, kernel: int, blocks: int) -> float:
+    """Operations of spot checks of so many blocks of each output of one kernel, about: of other
+    kernels all, of what is outside three times as many (see `spot`)."""
+    trips, _ = trip_counts(program)
+    sampled = program.kernels[kernel]
+    shares = [_share(sampled, output, blocks) for output in range(len(sampled.outputs))]
+    total = 0.0
+    for op in walk_operations(program.module.operation):
+        times = trips.get(op.results[0], 1.0) if len(op.results) else 1.0
+        index = program.calls.get(op.results[0]) if len(op.results) else None
+        if index is None:
+            total += 3 * len(shares) * times * outer_flops(op)
+        else:
+            runs = sum(shares) if index == kernel else len(shares)
+            total += runs * times * kernel_flops(program.kernels[index])
+    return total
+
+
+def _share(kernel: Kernel, output: int, blocks: int) -> float:
+    window = kernel.windows[len(kernel.inputs) + output]
+    shape = kernel.outputs[output].shape
+    there = math.prod(-(-n // max(1, b)) for n, b in zip(shape, window.bounds, strict=False))
+    return min(1.0, blocks / max(1, there))

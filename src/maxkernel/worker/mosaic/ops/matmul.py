@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from maxkernel.worker.mosaic import blas
 from maxkernel.worker.mosaic.dtypes import FLOATS, bits, is_float, numpy_dtype
 from maxkernel.worker.mosaic.errors import BadArtifact, Unsupported
 from maxkernel.worker.mosaic.lower import Frame, Lowering, Step, handles, splat_of
@@ -82,7 +83,7 @@ def _float_product(rounded: bool) -> Callable[[Any, Any], Any]:
     def product(a: Any, b: Any) -> Any:
         if rounded:
             a, b = a.astype(bf16), b.astype(bf16)
-        return np.matmul(a.astype(np.float32, copy=False), b.astype(np.float32, copy=False))
+        return blas.product(a.astype(np.float32, copy=False), b.astype(np.float32, copy=False))
 
     return product
 
