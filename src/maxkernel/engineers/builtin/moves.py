@@ -6,14 +6,24 @@ merging two designs is making the other one's moves here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from maxkernel.engineers import rewrites
+from maxkernel.engineers.builtin import regions
+from maxkernel.engineers.builtin.axes import Unsupported
+from maxkernel.engineers.builtin.loops import without_loops
+from maxkernel.engineers.builtin.promises import skip_gain, split_gain
+from maxkernel.engineers.builtin.units import without_units
 from maxkernel.targets import TARGETS, Target
 from maxkernel.types import Design, Diagnosis, Evaluation, Move, Plan, TaskInfo, Tunable
 from maxkernel.types.search import Limit
 
+BORDERS = ("ends", "producers")
+"""Options of a plan of regions that say where its kernels end and begin."""
+MOST_SAVED = 0.5
+"""Of a design's time that bytes saved at its kernels' borders are expected to save, at most."""
 MERGE_GAIN = 0.02
 """Expected ln gain per move that a merge brings in."""
 
@@ -47,9 +57,18 @@ class Rewrite:
     """At most this share of what removing the limit would save (the diagnosis's `gain`)."""
     suits: Callable[[Evaluation], bool] = lambda _: True
     """False for programs in which it changes nothing that counts."""
+    worth: Callable[[Evaluation, Limit, Target], float] | None = None
+    """The expected ln gain by the program itself, in place of `gains`; not proposed at 0."""
 
-    def gain(self, limit: Limit, diagnosis: Diagnosis | None) -> float:
-        """The expected ln gain of its first value."""
+    def gain(self, seen: Evaluation, diagnosis: Diagnosis | None, target: Target) -> float | None:
+        """The expected ln gain of its first value; None where it is not to be proposed."""
+        limit: Limit = diagnosis.limit if diagnosis is not None else "unknown"
+        if (self.targets and target.name not in self.targets) or not self.suits(seen):
+            return None
+        if self.worth is not None:
+            return self.worth(seen, limit, target) or None
+        if limit not in self.gains:
+            return None
         most = diagnosis.figures.get("gain", 1.0) if diagnosis is not None else 1.0
         return min(self.gains[limit], self.of_limit * most)
 
@@ -74,6 +93,14 @@ REWRITES = (
         "whole_blocks", "one product per block, not several chunks", (True,),
         lambda source, _: rewrites.whole_blocks(source),
         {**dict.fromkeys((*_ISSUE, "hbm"), 0.05), "mxu": 0.01},
+    ),
+    Rewrite(
+        "split_sum", "sum in {} parts side by side", (2,),
+        lambda source, value: rewrites.split_sum(source, int(value)), {}, worth=split_gain,
+    ),
+    Rewrite(
+        "skip_masked", "skip blocks that are wholly masked", (True,),
+        lambda source, _: rewrites.skip_masked(source), {}, worth=skip_gain,
     ),
     Rewrite(
         "narrow_activations", "compute activations in bfloat16", (True,),
@@ -116,15 +143,14 @@ class BuiltinMover:
         target: Target,
     ) -> list[Move]:
         """Moves that change the source, by what the design waits for; the most promising first."""
-        limit: Limit = diagnosis.limit if diagnosis is not None else "unknown"
         found = [
             move
             for rewrite in REWRITES
-            if limit in rewrite.gains and (not rewrite.targets or target.name in rewrite.targets)
-            if rewrite.suits(evaluation)
+            if (gain := rewrite.gain(evaluation, diagnosis, target)) is not None
             for value, share in _steps(design, rewrite)
-            for move in _move(design, rewrite, value, share * rewrite.gain(limit, diagnosis))
+            for move in _move(design, rewrite, value, share * gain)
         ]
+        found += _borders(info, design, evaluation, target)
         return sorted(found, key=lambda move: -move.gain)
 
     def merges(
@@ -155,6 +181,27 @@ def _move(design: Design, rewrite: Rewrite, value: Tunable, gain: float) -> list
         return []
     plan = _with(design.plan, {rewrite.name: value})
     return [Move(f"refine: {rewrite.words.format(value)}", plan, gain, source)]
+
+
+def _borders(info: TaskInfo, design: Design, evaluation: Evaluation, target: Target) -> list[Move]:
+    """Other borders between kernels and XLA that save bytes; the implementer writes them.
+
+    Rewrites that were made are not made again: they are moves from there.
+    """
+    time, plan = evaluation.time, design.plan
+    if plan.family != regions.NAME or time is None:
+        return []
+    plain = {name: plan.options[name] for name in BORDERS if name in plan.options}
+    own = Plan(plan.family, plan.strategy, plan.reason, plain)
+    try:
+        moved = regions.moved_borders(without_loops(without_units(info)), own, target)
+    except Unsupported:
+        return []
+    return [
+        Move(f"refine: {m.words}", m.plan, -math.log1p(-min(m.saved / time.seconds, MOST_SAVED)))
+        for m in moved
+        if m.saved > 0
+    ]
 
 
 def _merge(design: Design, other: Design) -> Move | None:

@@ -60,6 +60,15 @@ class Edits:
         names = [arg.arg for arg, _ in pairs]
         return name in names and self._drop(pairs, names.index(name))
 
+    def add_parameters(self, function: ast.FunctionDef, *names: str) -> None:
+        """Adds keyword-only parameters without defaults behind a function's last parameter."""
+        given = function.args
+        known = [*given.args, *given.kwonlyargs]
+        last = max([*known, *(d for d in given.kw_defaults if d is not None)], key=_place)
+        end = self._span(last)[1]
+        text = ", ".join(names) if given.kwonlyargs else f"*, {', '.join(names)}"
+        self._edits.append((end, end, f", {text}"))
+
     def _drop(self, pairs: Sequence[tuple[ast.expr | ast.arg, ast.expr]], place: int) -> bool:
         """Removes one of several pairs that stand in a row, with the comma before or behind it."""
         if len(pairs) < 2:
@@ -116,6 +125,10 @@ class Edits:
         assert node.end_lineno is not None and node.end_col_offset is not None
         start = self._offsets[node.lineno - 1] + node.col_offset
         return start, self._offsets[node.end_lineno - 1] + node.end_col_offset
+
+
+def _place(node: ast.expr | ast.arg) -> tuple[int, int]:
+    return node.lineno, node.col_offset
 
 
 def keyword(call: ast.Call, name: str) -> ast.expr | None:

@@ -8,12 +8,16 @@ import re
 
 from maxkernel.engineers.rewrites.carried import FETCHED_CALL
 from maxkernel.engineers.rewrites.edits import Edits, keyword
-from maxkernel.engineers.rewrites.modules import with_constants, with_functions, with_imports
+from maxkernel.engineers.rewrites.modules import (
+    usual_names,
+    with_constants,
+    with_functions,
+    with_imports,
+)
 
 WIDTH = 88
 """Columns that `ruff format` leaves alone."""
 
-_ALIASES = frozenset({"jax", "jnp", "pl", "pltpu"})
 _NEW = frozenset({"Fetch", "numbering", "slots", "fetched_call", "DEPTH", "RESIDENT_BYTES"})
 _ALLOWED = frozenset(
     "grid in_specs out_specs out_shape scratch_shapes compiler_params name cost_estimate".split()
@@ -32,24 +36,11 @@ def fetch_ahead(source: str, depth: int) -> str | None:
         changed = _DEPTH.sub(f"DEPTH = {depth}", source)
         return changed if changed != source else None
     edits = Edits(source)
-    if not _suits(edits):
+    if not usual_names(edits.tree, _NEW):
         return None
     found = [call for call in edits.calls("pallas_call") if _rewrite(edits, call)]
     changed = edits.result() if found else None
     return changed and _carry(changed, depth)
-
-
-def _suits(edits: Edits) -> bool:
-    """True when the usual names mean what they usually do, and those to add are free."""
-    aliases = {
-        alias.asname or alias.name
-        for node in edits.tree.body
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in node.names
-    }
-    names = {node.id for node in ast.walk(edits.tree) if isinstance(node, ast.Name)}
-    names |= {n.name for n in edits.tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
-    return aliases >= _ALIASES and not names & _NEW
 
 
 def _rewrite(edits: Edits, call: ast.Call) -> bool:

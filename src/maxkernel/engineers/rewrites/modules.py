@@ -8,11 +8,34 @@ import sys
 from maxkernel.engineers.rewrites.edits import Entry
 from maxkernel.parsing import parse
 
+ALIASES = frozenset({"jax", "jnp", "pl", "pltpu"})
+"""Names under which kernels know jax's modules, by custom."""
+
+
+def usual_names(tree: ast.Module, new: frozenset[str]) -> bool:
+    """True when the usual names mean what they usually do, and those to add are free."""
+    aliases = {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    names |= {n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    return aliases >= ALIASES and not names & new
+
 
 def function_named(tree: ast.Module, name: str) -> ast.FunctionDef | None:
     """The function of that name at the top level."""
     functions = (n for n in tree.body if isinstance(n, ast.FunctionDef))
     return next((f for f in functions if f.name == name), None)
+
+
+def body_named(tree: ast.Module, given: ast.expr) -> ast.FunctionDef | None:
+    """The body that is handed to a `pallas_call` by name, also through `functools.partial`."""
+    if isinstance(given, ast.Call) and ast.unparse(given.func).endswith("partial"):
+        given = given.args[0] if len(given.args) == 1 else given
+    return function_named(tree, ast.unparse(given))
 
 
 def declared_constants(tree: ast.Module) -> dict[str, Entry] | None:

@@ -32,3 +32,27 @@ def number_of(node: ast.expr) -> int | None:
             return left**right if left == 2 and 0 <= right <= LARGEST_SHIFT else None
         case _:
             return None
+
+
+LOWEST = -1e4
+"""What stands for a masked score is below this: its exponential beside any real score is 0."""
+
+
+def is_lowest(node: ast.expr, tree: ast.Module) -> bool:
+    """True for what stands for a masked score: a very negative number, minus infinity, the least
+    number of a type, or a constant of the module that is one of these."""
+    match node:
+        case ast.Name():
+            values = [
+                n.value
+                for n in tree.body
+                if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == node.id
+            ]
+            return len(values) == 1 and is_lowest(values[0], tree)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            return -value <= LOWEST
+        case ast.UnaryOp(op=ast.USub()):
+            return ast.unparse(node.operand) in ("jnp.inf", "math.inf", "float('inf')")
+        case _:
+            text = ast.unparse(node)
+            return text == "float('-inf')" or ("finfo(" in text and text.endswith(".min"))

@@ -9,8 +9,8 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from maxkernel.engineers.builtin.costs import itemsize
 from maxkernel.engineers.builtin.layouts import ELEMENTWISE
+from maxkernel.engineers.builtin.regions.before import free_before, with_producers
 from maxkernel.engineers.builtin.regions.flow import (
     LAYOUT,
     Flow,
@@ -111,8 +111,8 @@ def _joint(flow: Flow, below: Mapping[int, int], first: int, second: int) -> int
     return inside if ELEMENTWISE.issuperset(between) else 0
 
 
-def regions(flow: Flow, core: Core, info: TaskInfo) -> Iterator[Region]:
-    """Regions around a core, the largest first."""
+def regions(flow: Flow, core: Core, info: TaskInfo, producers: int = 0) -> Iterator[Region]:
+    """Regions around a core, the largest first, with so many elementwise operations before it."""
     wide = _following(flow, core)
     products = bits_of(core.products)
     ends = [
@@ -129,6 +129,7 @@ def regions(flow: Flow, core: Core, info: TaskInfo) -> Iterator[Region]:
         needed = wide & flow.above[flow.maker[end]]
         if tried == ENDS or not _alone(flow, needed, end):
             continue
+        needed = with_producers(flow, needed, producers)
         tried += 1
         if joins:
             yield _region(flow, core, needed, end, info, joins)
@@ -173,7 +174,7 @@ def _alone(flow: Flow, nodes: int, end: int) -> bool:
 
 def _region(flow: Flow, core: Core, nodes: int, end: int, info: TaskInfo, joins: int = 0) -> Region:
     graph = flow.graph
-    inside = nodes | _free_before(flow, nodes, joins)
+    inside = nodes | free_before(flow, nodes, joins)
     made = {v for i in members(inside) for v in graph.nodes[i].outputs}
     read = (v for i in members(inside) for v in graph.nodes[i].inputs)
     given = [v for v in read if v not in made and (v in flow.maker or v in graph.inputs)]
@@ -225,29 +226,6 @@ def row_regions(flow: Flow, info: TaskInfo) -> Iterator[Region]:
         nodes = bits_of(i for i, above in enumerate(flow.above) if above & first)
         if nodes and _alone(flow, nodes, graph.outputs[0]):
             yield _region(flow, Core("rows", nodes, ()), nodes, graph.outputs[0], info)
-
-
-def _free_before(flow: Flow, nodes: int, joins: int) -> int:
-    """What comes before a set of nodes and costs nothing inside: layouts, conversions to wider
-    types, some `joins`, and all that follows from no input."""
-    graph, found = flow.graph, 0
-    for i in range(len(graph.nodes) - 1, -1, -1):
-        node = graph.nodes[i]
-        inside = nodes | found
-        read = any(inside >> user & 1 for v in node.outputs for user in flow.users.get(v, ()))
-        if inside >> i & 1 or not read:
-            continue
-        if flow.fixed[i] or node.op in LAYOUT or _widens(graph, i) or joins >> i & 1:
-            found |= 1 << i
-    return found
-
-
-def _widens(graph: Graph, i: int) -> bool:
-    node = graph.nodes[i]
-    if node.op != "convert_element_type":
-        return False
-    sizes = [itemsize(graph.values[v].dtype) for v in (node.inputs[0], node.outputs[0])]
-    return sizes[0] <= sizes[1]
 
 
 def _named(

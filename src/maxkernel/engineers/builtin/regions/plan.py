@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from maxkernel.engineers.builtin.axes import Unsupported
@@ -11,6 +11,7 @@ from maxkernel.engineers.builtin.cuts import without_repeats
 from maxkernel.engineers.builtin.families import FAMILIES, ROTARY, Family, GraphFamily
 from maxkernel.engineers.builtin.module import Module, array_names, parameters, plain
 from maxkernel.engineers.builtin.regions.find import (
+    Core,
     Region,
     cores,
     product_flops,
@@ -49,6 +50,30 @@ _FAMILY = {
 
 
 @dataclass(frozen=True)
+class Border:
+    """Where the region of a program's main core ends and begins, where not as far as it can."""
+
+    ends: int = 0
+    """Farther ends that a family knows and that are left out: what follows is a consumer."""
+    producers: int = 0
+    """Elementwise operations before the core that are taken in."""
+
+    @staticmethod
+    def of(plan: Plan) -> Border:
+        """The border that a plan asks for."""
+        ends, producers = (plan.options.get(name, 0) for name in ("ends", "producers"))
+        return Border(int(ends), int(producers))
+
+    @property
+    def options(self) -> dict[str, int | float | bool | str]:
+        """As options of a plan; none for the usual border."""
+        return {k: v for k, v in (("ends", self.ends), ("producers", self.producers)) if v}
+
+
+USUAL = Border()
+
+
+@dataclass(frozen=True)
 class Choice:
     """A region and the plan of the family that writes its kernel."""
 
@@ -62,7 +87,7 @@ def plans(info: TaskInfo, target: Target, name: str = NAME) -> list[Plan]:
     no family knows a part."""
     info = without_repeats(info)
     found: list[Plan] = []
-    for choices in _sets(info, target):
+    for choices in sets(survey(info, target)):
         _module(info, choices, target, _STORIES[name])  # Raises where it cannot be written.
         found.append(_plan(info, choices, target, name))
     return found
@@ -71,14 +96,27 @@ def plans(info: TaskInfo, target: Target, name: str = NAME) -> list[Plan]:
 def implement(info: TaskInfo, plan: Plan, target: Target) -> str:
     """Source for one of these plans."""
     info = without_repeats(info)
-    for choices in _sets(info, target):
-        if _strategy(choices) == plan.strategy:
+    for choices in sets(survey(info, target), Border.of(plan)):
+        if strategy_of(choices) == plan.strategy:
             return _module(info, choices, target, _STORIES[plan.family])
     raise Unsupported(f"no strategy is called {plan.strategy!r}")
 
 
-def _sets(info: TaskInfo, target: Target) -> list[list[Choice]]:
-    """The sets of choices that are offered, each in the order of its regions."""
+@dataclass(frozen=True)
+class Survey:
+    """What families know of a program's parts."""
+
+    info: TaskInfo
+    target: Target
+    flow: Flow
+    rich: Sequence[Core]
+    """Cores that become kernels, the main one first; none where the sets are given."""
+    best: Mapping[Core, list[Choice]]
+    given: Sequence[list[Choice]] = ()
+
+
+def survey(info: TaskInfo, target: Target) -> Survey:
+    """Looks at every part once; raises Unsupported where no family knows one."""
     flow = Flow(info.graph)
     found = cores(flow)
     total = sum(core.flops(info.graph) for core in found)
@@ -93,14 +131,28 @@ def _sets(info: TaskInfo, target: Target) -> list[list[Choice]]:
         turned = _rotations(flow, info, target, reasons)
         rows = [] if turned else _planned(row_regions(flow, info), target, reasons)
         if turned or rows:
-            return [turned] if turned else [[choice] for choice in rows]
+            given = [turned] if turned else [[choice] for choice in rows]
+            return Survey(info, target, flow, (), best, given)
         raise Unsupported(reasons[0] if reasons else "it holds no large product")
     rich = [core for core in known if core.kind != "product" or _reduces(best[core][0])]
-    sets: list[list[Choice]] = []
-    rich = rich or known[:1]
-    for main in best[rich[0]]:
-        sets.append(_apart([main, *(best[core][0] for core in rich[1:])]))
-    return sets
+    return Survey(info, target, flow, rich or known[:1], best)
+
+
+def sets(known: Survey, border: Border = USUAL) -> list[list[Choice]]:
+    """The sets of choices that are offered, each in the order of its regions. Raises Unsupported
+    where no family knows a region with that border."""
+    if not known.rich:
+        if border != USUAL:
+            raise Unsupported("a part without a product has no border to move")
+        return list(known.given)
+    first, *others = known.rich
+    main = known.best[first]
+    if border != USUAL:
+        wider = regions(known.flow, first, known.info, border.producers)
+        main = _planned(wider, known.target, [], border.ends)
+        if not main:
+            raise Unsupported("no family knows a region with that border")
+    return [_apart([choice, *(known.best[core][0] for core in others)]) for choice in main]
 
 
 def _rotations(flow: Flow, info: TaskInfo, target: Target, reasons: list[str]) -> list[Choice]:
@@ -129,9 +181,15 @@ def _reduces(choice: Choice) -> bool:
     return any(op.startswith("reduce_") for op in ops)
 
 
-def _planned(found: Iterable[Region], target: Target, reasons: list[str]) -> list[Choice]:
-    """Plans for the first of some regions that a family knows, the fastest first."""
+def _planned(
+    found: Iterable[Region], target: Target, reasons: list[str], skipped: int = 0
+) -> list[Choice]:
+    """Plans for the first of some regions that a family knows, the fastest first; `skipped`: so
+    many ends that are known come first."""
+    ends = set[int]()
     for region in found:
+        if region.output in ends:
+            continue
         kind = region.core.kind
         choices: list[Choice] = []
         try:
@@ -147,12 +205,14 @@ def _planned(found: Iterable[Region], target: Target, reasons: list[str]) -> lis
                     reasons.append(f"the {kind}: {why}")
                 continue
             choices += [Choice(region, family, plan) for plan in made]
-        if choices:
+        if choices and len(ends) < skipped:
+            ends.add(region.output)
+        elif choices:
             return sorted(choices, key=lambda c: c.plan.expected_seconds or 0.0)
     return []
 
 
-def _strategy(choices: Sequence[Choice]) -> str:
+def strategy_of(choices: Sequence[Choice]) -> str:
     parts = [f"{c.plan.family}: {c.plan.strategy}" for c in choices]
     several = [f"{parts.count(p)} x {p}" if parts.count(p) > 1 else p for p in dict.fromkeys(parts)]
     return f"{'; '.join(several)}; the rest left to XLA"
@@ -165,7 +225,7 @@ def _plan(info: TaskInfo, choices: Sequence[Choice], target: Target, name: str) 
     rate = peak_rate(target, "bfloat16") * _XLA_SHARE
     seconds = sum(c.plan.expected_seconds or 0.0 for c in choices) + rest / rate
     reason = " ".join(f"{c.plan.family}: {c.plan.reason.rstrip('.')}." for c in choices)
-    return Plan(name, _strategy(choices), reason, {}, seconds)
+    return Plan(name, strategy_of(choices), reason, {}, seconds)
 
 
 def _module(info: TaskInfo, choices: Sequence[Choice], target: Target, story: str) -> str:
