@@ -14,7 +14,7 @@ from maxkernel.search.constants import Constants
 from maxkernel.search.graph import DesignGraph, Node
 from maxkernel.search.job import Job, JobResult, Steer
 from maxkernel.search.memory import Lesson, expected, name_of_plan
-from maxkernel.search.options import Option, Scale, follows, options_of
+from maxkernel.search.options import Bases, Option, Scale, follows, options_of
 from maxkernel.search.outcomes import outcome
 from maxkernel.types import Design, Intent, Move, Outcome, Plan, Tunable
 
@@ -72,10 +72,11 @@ class Board:
             leaders = [n for n in (self._leader, self.graph.best) if n is not None]
             self._dirty.update(n.id for leader in leaders for n in self.graph.lineage(leader.id))
             self._leader = self.graph.best
+        bases: Bases = {}
         for id in sorted(self._dirty):
             node = self.graph[id]
             found = options_of(
-                self.graph, node, self.constants.get(id), id in self.asked, self.scale
+                self.graph, node, self.constants.get(id), id in self.asked, self.scale, bases
             )
             if found:
                 self._options[id] = found

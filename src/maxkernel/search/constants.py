@@ -7,7 +7,7 @@ a move came from, and of those that came of it, count too, so that no hill is cl
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from maxkernel.search.graph import Node
@@ -59,13 +59,20 @@ class Constants:
         self._counted = 0
         self._near: dict[int, dict[str, float]] = {}
         self._placed: dict[int, int] = {}
+        self._changes = 0
+        """How often something began or ended to be judged."""
+        self._asked: tuple[object, ...] = ()
+        self._answer: tuple[Assignment, float] | None = None
+        """The last answer of `next`, and what it followed from."""
 
     def start(self, assignment: Assignment) -> None:
         """This assignment is being judged."""
+        self._changes += 1
         self.pending.add(self._key(assignment))
 
     def done(self, assignment: Assignment) -> None:
         """It has been."""
+        self._changes += 1
         self.pending.discard(self._key(assignment))
 
     def same(self, one: Assignment, other: Assignment) -> bool:
@@ -78,8 +85,19 @@ class Constants:
         """The most promising assignment and its expected ln gain; None when all are tried.
 
         Those that were ranked, and the neighbours of the best one that nobody looked at. `kin`:
-        designs with like constants. `ground`: those that are this one all but in name.
+        designs with like constants. `ground`: those that are this one all but in name. All follows
+        from what is pending and from their trials, so nothing is worked out again without a change.
         """
+        kin = kin[:KIN]
+        asked = (self._changes, *((n.id, len(n.trials)) for n in (node, *kin, *ground)))
+        if asked != self._asked:
+            self._answer = self._next(node, kin, ground)
+            self._asked = asked
+        return self._answer
+
+    def _next(
+        self, node: Node, kin: Sequence[Node], ground: Sequence[Node]
+    ) -> tuple[Assignment, float] | None:
         self._count(node)
         picks = {k: pick for k, pick in self._fresh.items() if k not in self.pending}
         for pick in self._neighbours(node):
@@ -87,9 +105,9 @@ class Constants:
         if not picks:
             return None
         predicted = self._predict(node, kin, list(picks))
-        near = self._nearness(node, kin)
+        near = self._nearness(node, kin, picks)
         best = math.log(node.seconds) if node.seconds is not None else 0.0
-        key = min(picks, key=lambda k: predicted[k] - NOVELTY * (1.0 - near.get(k, 0.5)))
+        key = min(picks, key=lambda k: predicted[k] - NOVELTY * (1.0 - near[k]))
         misses = max(_misses(n) for n in (node, *ground)) + len(self.pending)
         curiosity = CURIOSITY * FADING**misses
         return picks[key], TRUST * max(0.0, best - predicted[key]) + curiosity
@@ -113,7 +131,7 @@ class Constants:
         """ln seconds of assignments: what relatives took where they tried it, else the surrogate's,
         else, where the model was not asked, that of the best one."""
         own = self._learn(node)
-        others = [(e, e.offset(own)) for e in (self._learn(other) for other in kin[:KIN])]
+        others = [(e, e.offset(own)) for e in (self._learn(other) for other in kin)]
         base, slopes = plane([(own, 0.0), *others])
         told = {k: seconds + offset for e, offset in others for k, seconds in e.told.items()}
         best = math.log(node.seconds) if node.seconds is not None else 0.0
@@ -123,17 +141,17 @@ class Constants:
             if place is None or key in told:
                 found[key] = told.get(key, best)
                 continue
-            lift = sum(b * x for b, x in zip(slopes, place, strict=True))
+            lift = 0.0
+            for b, x in zip(slopes, place, strict=True):
+                lift += b * x
             found[key] = self._space.estimate(key) + base + lift
         return found
 
-    def _nearness(self, node: Node, kin: Sequence[Node]) -> dict[str, float]:
-        """By key: 1 where one of these designs tried it, half per doubling away from that."""
-        found: dict[str, float] = {}
-        for id in (node.id, *(other.id for other in kin[:KIN])):
-            for key, near in self._near.get(id, {}).items():
-                found[key] = max(found.get(key, 0.0), near)
-        return found
+    def _nearness(self, node: Node, kin: Sequence[Node], keys: Iterable[str]) -> dict[str, float]:
+        """By key: 1 where one of these designs tried it, half per doubling away from that; half
+        where none of them tells."""
+        known = [near for n in (node, *kin) if (near := self._near.get(n.id))]
+        return {k: max((near[k] for near in known if k in near), default=0.5) for k in keys}
 
     def _learn(self, node: Node) -> Evidence:
         """The evidence of one design, brought up to date."""
@@ -142,7 +160,9 @@ class Constants:
         near = self._near.setdefault(node.id, {})
         for place in evidence.places[self._placed.get(node.id, 0) :]:
             for key in self._fresh:
-                apart = sum(abs(a - b) for a, b in zip(place, self._places[key], strict=True))
+                apart = 0.0
+                for a, b in zip(place, self._places[key], strict=True):
+                    apart += abs(a - b)
                 near[key] = max(near.get(key, 0.0), 2.0**-apart)
         self._placed[node.id] = len(evidence.places)
         return evidence

@@ -90,18 +90,29 @@ class Scale(msgspec.Struct, frozen=True):
         return self.yardstick * math.exp(-merit)
 
 
+Bases = dict[tuple[int, bool], Option]
+"""Bare options by node, and whether it is pinned: what children that wait share."""
+
+
 def options_of(
-    graph: DesignGraph, node: Node, constants: Constants | None, asked: bool, scale: Scale
+    graph: DesignGraph,
+    node: Node,
+    constants: Constants | None,
+    asked: bool,
+    scale: Scale,
+    bases: Bases | None = None,
 ) -> list[Option]:
-    """What could be done with one node. `asked`: its moves are known already."""
+    """What could be done with one node. `asked`: its moves are known already. `bases` is filled,
+    and holds for as long as the graph does not change."""
     if node.cut or node.dead:
         return []
+    bases = {} if bases is None else bases
     pinned = any(n.pinned for n in graph.lineage(node.id))
     if not node.written:
-        return [_implement(graph, node, scale, pinned)] if not node.active else []
+        return [_implement(graph, node, scale, pinned, bases)] if not node.active else []
     if not has_credit(graph, node) and not pinned:
         return []
-    base = _option(graph, node, scale, pinned)
+    base = _option(graph, node, scale, pinned, bases)
     if node.best is None:
         return _repairs(graph, node, base)
     found: list[Option] = []
@@ -184,9 +195,9 @@ def _repairs(graph: DesignGraph, node: Node, base: Option) -> list[Option]:
     return [msgspec.structs.replace(base, kind="repair", gain=-REPAIR_DISCOUNT * (1 + used))]
 
 
-def _implement(graph: DesignGraph, node: Node, scale: Scale, pinned: bool) -> Option:
+def _implement(graph: DesignGraph, node: Node, scale: Scale, pinned: bool, bases: Bases) -> Option:
     parents = [graph[p] for p in node.intent.parents if p in graph.nodes]
-    base = _option(graph, parents[0] if parents else node, scale, pinned)
+    base = _option(graph, parents[0] if parents else node, scale, pinned, bases)
     siblings = sum(graph[c].written or graph[c].active > 0 for p in parents for c in p.children)
     return msgspec.structs.replace(
         base,
@@ -198,7 +209,14 @@ def _implement(graph: DesignGraph, node: Node, scale: Scale, pinned: bool) -> Op
     )
 
 
-def _option(graph: DesignGraph, node: Node, scale: Scale, pinned: bool) -> Option:
+def _option(graph: DesignGraph, node: Node, scale: Scale, pinned: bool, bases: Bases) -> Option:
+    known = bases.get((node.id, pinned))
+    if known is None:
+        known = bases[node.id, pinned] = _bare(graph, node, scale, pinned)
+    return known
+
+
+def _bare(graph: DesignGraph, node: Node, scale: Scale, pinned: bool) -> Option:
     lineage = graph.lineage(node.id)
     limit = next((n.limit for n in lineage if n.limit), "")
     return Option(
