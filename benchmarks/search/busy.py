@@ -27,12 +27,15 @@ class Busy(threading.Thread):
         while not self._over.wait(PAUSE):
             self._samples.append(sum(_runnable(pid, me) for pid in family(os.getpid())))
 
-    def stop(self) -> float:
-        """The share of the cores that there was work for."""
+    def lap(self) -> float:
+        """The share of the cores that there was work for since the start, or the last lap."""
+        samples, self._samples = self._samples, []
+        return sum(min(self._cores, n) for n in samples) / (self._cores * max(1, len(samples)))
+
+    def stop(self) -> None:
+        """Ends the counting."""
         self._over.set()
         self.join()
-        counted = sum(min(self._cores, n) for n in self._samples)
-        return counted / (self._cores * max(1, len(self._samples)))
 
 
 def _runnable(pid: int, me: int) -> int:

@@ -3,8 +3,9 @@
     python -m benchmarks.search.pace [--task TASK ...] [--candidates 12]
 
 `cold`: an empty cache. `warm`: the same search once more, captures and compilations remembered,
-checks not. `bare`: the programs of that search through the compile worker, one after another.
-Searches end with their winner confirmed; that is in their time. All workers are started before.
+checks not. Both end with the last verdict; what confirming the winner took has a row of its own,
+with the number of kernels that were confirmed or not. `bare`: the programs of that search through
+the compile worker, one after another. All workers are started before.
 `pace`: evaluations over what two cores could compile bare in that time. `CPU`: of the CPU seconds
 of an evaluation, those that its bare compilation takes.
 CPU seconds are those of this process and all its workers, so they do not depend on other load.
@@ -33,7 +34,7 @@ from maxkernel.modes import run_graph
 from maxkernel.search import Context
 from maxkernel.search.settings import SearchSettings
 from maxkernel.store import RunFile, RunHeader
-from maxkernel.types import Artifact, Budget, Candidate, Failure, Tunable
+from maxkernel.types import Artifact, Budget, Candidate, Confirmation, Failure, Tunable
 from maxkernel.types.messages import Outline
 
 FOLDER = Path(__file__).parent / "tasks"
@@ -61,7 +62,8 @@ class Measured:
         ratios = f"{self.pace(bare):.2f} | {self.share(bare):.2f}" if bare else "- | -"
         return (
             f"| {task} | {name} | {self.count} | {self.wall:.0f} s | "
-            f"{60 * self.count / self.wall:.1f} | {self.cpu / self.count:.2f} s | "
+            f"{60 * self.count / max(self.wall, 1e-3):.1f} | "
+            f"{self.cpu / max(1, self.count):.2f} s | "
             f"{100 * self.busy:.0f} % | {ratios} | {asked} |"
         )
 
@@ -74,20 +76,34 @@ class Measured:
         return (bare.cpu / bare.count) / (self.cpu / self.count)
 
 
-def measured(work: Callable[[], int]) -> Measured:
-    """Runs `work`, which answers how many things it did."""
-    busy, started, used = Busy(CORES), time.monotonic(), tree_seconds()
-    busy.start()
-    count = work()
-    wall, cpu = time.monotonic() - started, tree_seconds() - used
-    return Measured(count, wall, cpu, busy.stop())
+class Stopwatch:
+    """Measures stretches of work, one after the other."""
+
+    def __init__(self) -> None:
+        self._busy = Busy(CORES)
+        self._busy.start()
+        self._started, self._used = time.monotonic(), tree_seconds()
+
+    def lap(self, count: int) -> Measured:
+        """What was done since the start, or the last lap: so many things."""
+        now, used = time.monotonic(), tree_seconds()
+        found = Measured(count, now - self._started, used - self._used, self._busy.lap())
+        self._started, self._used = now, used
+        return found
+
+    def stop(self) -> None:
+        """Ends its own sampling."""
+        self._busy.stop()
 
 
 class Counted(Judge):
-    """Counts what it is asked to capture and to outline."""
+    """Counts what it is asked to capture, to outline and to confirm."""
 
     captures = 0
     outlines = 0
+    confirmations = 0
+    before_confirming: Callable[[], None] = staticmethod(lambda: None)
+    """Called before the first confirmation."""
 
     def capture(self, prepared: Prepared, candidate: Candidate) -> tuple[Artifact | Failure, bool]:
         """As the judge."""
@@ -101,15 +117,40 @@ class Counted(Judge):
         self.outlines += len(assignments)
         return super().outline(prepared, source, assignments)
 
+    def confirm(
+        self,
+        prepared: Prepared,
+        candidate: Candidate,
+        captured: Artifact | Failure | None = None,
+    ) -> Confirmation:
+        """As the judge."""
+        if not self.confirmations:
+            self.before_confirming()
+        self.confirmations += 1
+        return super().confirm(prepared, candidate, captured)
 
-def search(judge: Judge, prepared: Prepared, candidates: int, folder: Path) -> list[Candidate]:
-    """One search; what it judged."""
+
+def search(
+    judge: Counted, prepared: Prepared, candidates: int, folder: Path
+) -> tuple[Measured, Measured, list[Candidate]]:
+    """One search: its evaluations, what confirming took, and what it judged."""
     budget = Budget(candidates=candidates, patience=1000, roofline=1.0)
     name, target = prepared.task, prepared.target.name
     header = RunHeader("r", name, target, "graph", budget, judge.versions, time.time())
+    laps: list[Measured] = []
     with RunFile.create(folder, header) as run:
+        watch = Stopwatch()
+
+        def judged() -> None:
+            laps.append(watch.lap(len(run.evaluations())))
+
+        judge.confirmations, judge.before_confirming = 0, judged
         run_graph(Context(run, judge, prepared, Team.builtin(), budget, CORES), SearchSettings())
-        return [evaluation.candidate for _, evaluation in run.evaluations()]
+        if not laps:
+            judged()
+        confirming = watch.lap(judge.confirmations)
+        watch.stop()
+        return laps[0], confirming, [evaluation.candidate for _, evaluation in run.evaluations()]
 
 
 def start_workers(session: Session, prepared: Prepared) -> None:
@@ -120,28 +161,29 @@ def start_workers(session: Session, prepared: Prepared) -> None:
         future.result()
 
 
-def bare(session: Session, judge: Judge, prepared: Prepared, found: list[Candidate]) -> Measured:
+def bare(
+    session: Session, judge: Judge, prepared: Prepared, candidates: list[Candidate]
+) -> Measured:
     """Compiles what was judged, one program after another."""
     programs = [
         captured.tpu
-        for candidate in found
+        for candidate in candidates
         if not isinstance(captured := judge.capture(prepared, candidate)[0], Failure)
     ]
 
-    def work() -> int:
-        for program in programs:
-            request = requests.compile_request(
-                prepared.task, program, session.target, None, judge.calibration
-            )
-            session.executor.submit(request).result()
-        return len(programs)
-
-    return measured(work)
+    watch = Stopwatch()
+    for program in programs:
+        request = requests.compile_request(
+            prepared.task, program, session.target, None, judge.calibration
+        )
+        session.executor.submit(request).result()
+    found = watch.lap(len(programs))
+    watch.stop()
+    return found
 
 
 def print_rows(task: str, candidates: int) -> None:
     """One task's rows, all at its end."""
-    found: list[Candidate] = []
     with (
         tempfile.TemporaryDirectory() as folder,
         open_session("v6e", use_cache=False) as session,
@@ -153,17 +195,15 @@ def print_rows(task: str, candidates: int) -> None:
         prepared = judge.prepare(loaded)
         start_workers(session, prepared)
 
-        def run(name: str) -> int:
-            found[:] = search(judge, prepared, candidates, root / name)
-            return len(found)
-
-        cold = measured(lambda: run("cold"))
+        cold, confirmed, _ = search(judge, prepared, candidates, root / "cold")
         asked = f"{judge.captures} captures, {judge.outlines} outlines"
-        warm = measured(lambda: run("warm"))
+        warm, again, found = search(judge, prepared, candidates, root / "warm")
         alone = bare(session, judge, prepared, found)
         cache.close()
     print(cold.line(loaded.name, "cold", alone, asked))
+    print(confirmed.line(loaded.name, "cold, confirmation"))
     print(warm.line(loaded.name, "warm", alone))
+    print(again.line(loaded.name, "warm, confirmation"))
     print(alone.line(loaded.name, "bare compilations"), flush=True)
 
 
