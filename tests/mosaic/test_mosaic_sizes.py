@@ -16,6 +16,7 @@ from jax.experimental.pallas import tpu as pltpu
 from mosaic_twin import export, normal
 
 from maxkernel.worker import mosaic
+from maxkernel.worker.mosaic import blas
 
 
 def differences(function: Any, full: list[Any], check: list[Any]) -> mosaic.Differences:
@@ -279,3 +280,12 @@ def test_outputs_without_windows_cannot_be_sampled() -> None:
     program = mosaic.load(export(function, arrays))
     with pytest.raises(mosaic.Unsupported, match="by the kernel's own DMAs"):
         mosaic.spot_check(program, arrays, kernel=0, blocks=1, seed=0)
+
+
+def test_halves_of_a_large_product_are_the_same_on_any_machine() -> None:
+    a, b = normal(512, 2048), normal(2048, 1024, seed=1)
+    assert 2 * a.size * b.shape[1] >= blas.LARGE
+    with blas.one_thread():
+        found = blas.product(a, b)
+        halves = np.concatenate([a[:256] @ b, a[256:] @ b])
+    np.testing.assert_array_equal(found, halves)
