@@ -44,26 +44,30 @@ OWN_ROWS = '''def own_rows(ends_ref, group, tile, shape):
     row = tile * shape[0] + jax.lax.broadcasted_iota(jnp.int32, shape, 0)
     return (row >= start) & (row < ends_ref[known])
 '''
-APART = '''def apart(x):
-    """Even and odd columns of an array of whole pairs of vector registers, by turning lanes."""
-    lane = jax.lax.broadcasted_iota(jnp.int32, (x.shape[0], LANES), 1)
-    low = lane < LANES // 2
+APART = '''def apart(both_ref, even_ref, odd_ref):
+    """Even and odd columns, from pairs of vector registers by turning lanes."""
+    lane = jax.lax.broadcasted_iota(jnp.int32, (both_ref.shape[0], LANES), 1)
 
-    def every_other(start, first):
-        source = (2 * lane + first) % LANES
-        chunk = x[:, start : start + LANES]
-        return jnp.take_along_axis(chunk, source, axis=1, mode="promise_in_bounds")
+    def pair(p, carry):
+        start = pl.multiple_of(p * 2 * LANES, 2 * LANES)
+        left = both_ref[:, pl.ds(start, LANES)]
+        right = both_ref[:, pl.ds(pl.multiple_of(start + LANES, LANES), LANES)]
+        target = pl.ds(pl.multiple_of(p * LANES, LANES), LANES)
+        for first, ref in enumerate([even_ref, odd_ref]):
+            source = (2 * lane + first) % LANES
+            low, high = (
+                jnp.take_along_axis(x, source, axis=1, mode="promise_in_bounds")
+                for x in (left, right)
+            )
+            ref[:, target] = jnp.where(lane < LANES // 2, low, high)
+        return carry
 
-    def half(first):
-        starts = range(0, x.shape[1], 2 * LANES)
-        pairs = [(every_other(s, first), every_other(s + LANES, first)) for s in starts]
-        return jnp.concatenate([jnp.where(low, a, b) for a, b in pairs], axis=1)
-
-    return half(0), half(1)
+    jax.lax.fori_loop(0, both_ref.shape[1] // (2 * LANES), pair, 0)
 '''
+PARTS = ("both_ref", "even_ref", "odd_ref")
 _TAKEN = (
-    "visit group tile groups mine new rows both store nothing".split()
-    + "ends_ref group_ref tile_ref rows_ref out_ref".split()
+    "visit group tile groups mine new rows store nothing".split()
+    + "ends_ref group_ref tile_ref rows_ref out_ref both_ref even_ref odd_ref".split()
 )
 
 
@@ -82,6 +86,7 @@ def body(stage: Stage, name: str, decoders: Sequence[str], module: Module) -> st
     extras = {x.term: f"{names.new(f'extra_{i + 1}')}_ref" for i, x in enumerate(e.extras)}
     refs = ["ends_ref", "group_ref", "tile_ref", "rows_ref", *(f"{r}_ref" for r in read)]
     refs += [*extras.values(), "out_ref", *(f"{k}_ref" for k in kept)]
+    refs += PARTS if stage.apart else ()
 
     def load(term: int) -> Code:
         return loaded(f"{extras[term]}[...]", e.program.input(term).dtype)
@@ -125,11 +130,12 @@ def _products(stage: Stage, weights: Sequence[str], names: Names) -> tuple[list[
     for label, weight, coded in zip(labels, weights, stage.coded, strict=True):
         block = f"{weight}[...]" if coded else f"{weight}[0]"
         dot = ["rows", block, "preferred_element_type=jnp.float32"]
-        target = "both" if stage.apart else label
+        target = "both_ref[...]" if stage.apart else label
         lines.append(call("jnp.dot", dot, 8, f"{target} = ").lstrip())
     if stage.apart:
         labels = [names.new("even"), names.new("odd")]
-        lines.append(f"{', '.join(labels)} = apart(both)")
+        lines.append(f"apart({', '.join(PARTS)})")
+        lines += [f"{label} = {ref}[...]" for label, ref in zip(labels, PARTS[1:], strict=True)]
     return labels, lines
 
 
@@ -176,7 +182,7 @@ def multiply(stage: Stage, name: str, body_name: str) -> str:
         sequence(specs, 12, "in_specs="),
         "out_specs=pl.BlockSpec((block_rows, columns), own_tile)",
     ]
-    if kept:
+    if kept or stage.apart:
         grid.append(sequence(scratch(stage), 12, "scratch_shapes="))
     parts = [
         body_name,

@@ -68,7 +68,7 @@ def prepared(stage: Stage) -> list[str]:
 
 
 def scratch(stage: Stage) -> list[str]:
-    """Shapes of the scratch arrays: decoded weights, and scales as numbers."""
+    """Shapes of the scratch arrays: decoded weights, scales as numbers, a product and its parts."""
     found: list[str] = []
     for label, coded in zip(labels(stage), stage.coded, strict=True):
         if coded is None:
@@ -77,6 +77,8 @@ def scratch(stage: Stage) -> list[str]:
         wide = "2 * columns" if stage.apart else "columns"
         found.append(f"pltpu.VMEM((rows.shape[1], {wide}), rows.dtype)")
         found += [f"pltpu.VMEM(({scales[0]}.shape[1], {wide}), jnp.float32)" for _ in spread]
+    for width in ("2 * columns", "columns", "columns") if stage.apart else ():
+        found.append(f"pltpu.VMEM((block_rows, {width}), jnp.float32)")
     return found
 
 
