@@ -55,6 +55,12 @@ def compile_options() -> dict[str, Any]:
     return options
 
 
+def rounding_options() -> dict[str, Any]:
+    """Those options, and every operator rounds to its own type, as when run one by one: XLA leaves
+    out roundings of bfloat16 between operators in large programs, and keeps them in small ones."""
+    return {**compile_options(), "xla_allow_excess_precision": False}
+
+
 def evaluate(jaxpr: Any, consts: Sequence[Any]) -> Callable[..., list[Any]]:
     """The function that a jaxpr stands for."""
     from jax._src import core

@@ -1,9 +1,10 @@
 """What reference and oracle give at full size, for the elements that a spot check knows.
 
 Where the known elements are a few boxes, the oracle is computed on what the boxes need alone. It
-works in float32 with highest precision: float64 would double the memory. The reference runs whole,
-since XLA fuses, and rounds between operators, by size: a task that is too large for that has both
-computed in boxes, by one program, in which a product that both begin with is computed once.
+works in float32 with highest precision: float64 would double the memory. The reference runs whole
+and rounds after every operator: what XLA would leave out at this size alone would make the
+allowance smaller than at the check size. A task that is too large for that has both computed in
+boxes, by one program, in which a product that both begin with is computed once.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -24,7 +25,7 @@ import numpy as np
 
 from maxkernel.worker import work
 from maxkernel.worker.arguments import Arguments, drawing
-from maxkernel.worker.exporting import compile_options, evaluate
+from maxkernel.worker.exporting import evaluate, rounding_options
 from maxkernel.worker.graph import graph_of
 from maxkernel.worker.oracle import promoted_function
 from maxkernel.worker.parts import Flat, Sizes, part_function
@@ -151,7 +152,7 @@ class FullSize:
             if key not in self._compiled:
                 starts = [jax.ShapeDtypeStruct((), np.int32)] * len(box)
                 lowered = jax.jit(self._part(key)).lower(starts, self._structs())
-                self._compiled[key] = lowered.compile(compile_options())
+                self._compiled[key] = lowered.compile(rounding_options())
             starts = [np.int32(span.start) for span in box]
             oracle, *rest = map(np.asarray, self._compiled[key](starts, list(inputs)))
             own = rest[0] if references is None else references[number][box]
@@ -181,7 +182,8 @@ class FullSize:
         return [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]
 
     def _build(self, function: Callable[..., Any]) -> Any:
-        return jax.jit(function).lower(*self._structs()).compile(compile_options())
+        lowered = jax.jit(function).lower(*self._structs())
+        return lowered.compile(rounding_options())
 
 
 @dataclass(frozen=True)
