@@ -10,7 +10,7 @@ demo: $(STAMP)
 	$(BIN)/maxkernel optimize examples/rmsnorm.py --target v6e
 
 test: lint
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check src tests examples benchmarks
