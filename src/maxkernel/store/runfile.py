@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,7 +25,7 @@ from maxkernel.store.pending import Pending
 from maxkernel.store.recent import Recent
 from maxkernel.store.records import Event as Event
 from maxkernel.store.records import RunHeader as RunHeader
-from maxkernel.store.schema import migrate
+from maxkernel.store.schema import migrate, write_new
 from maxkernel.types import Design, Evaluation, Intent
 
 T = TypeVar("T")
@@ -58,16 +58,9 @@ class RunFile:
 
     @classmethod
     def create(cls, folder: Path, header: RunHeader) -> RunFile:
-        """A new run in an empty folder, driven by this process.
-
-        The file gets its name when its header is in it: killed before, it leaves no run.
-        """
+        """A new run in an empty folder, driven by this process."""
         folder.mkdir(parents=True, exist_ok=False)
-        new = folder / f"{FILE_NAME}.new"
-        with closing(sqlite3.connect(new, isolation_level=None)) as db:
-            migrate(db, str(new))
-            db.execute("INSERT INTO header VALUES (?)", (encode(header),))
-        new.replace(folder / FILE_NAME)
+        write_new(folder / FILE_NAME, encode(header))
         run = cls(folder, drive=True)
         run.event("opened", resumed=False)
         return run

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 from maxkernel.errors import UsageError
 
@@ -58,3 +60,12 @@ def migrate(db: sqlite3.Connection, name: str) -> None:
         )
     for number, script in enumerate(MIGRATIONS[version:], version + 1):
         db.executescript(f"BEGIN; {script} PRAGMA user_version = {number}; COMMIT;")
+
+
+def write_new(path: Path, header: bytes) -> None:
+    """A new run file. It gets its name when its header is in it: killed before, it leaves none."""
+    new = path.with_name(f"{path.name}.new")
+    with closing(sqlite3.connect(new, isolation_level=None)) as db:
+        migrate(db, str(new))
+        db.execute("INSERT INTO header VALUES (?)", (header,))
+    new.replace(path)

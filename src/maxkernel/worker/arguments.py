@@ -16,7 +16,7 @@ import numpy as np
 from jax.core import Tracer
 
 from maxkernel.types.task import ArraySpec, Static
-from maxkernel.worker.exporting import compile_options
+from maxkernel.worker.exporting import rounding_options
 from maxkernel.worker.failures import refuse, task_failure
 from maxkernel.worker.seeds import key_of, watch_host_draws
 from maxkernel.worker.specs import spec_of, unusable
@@ -156,8 +156,7 @@ def _drawing_options(often: bool) -> dict[str, Any]:
     With none, and without excess precision, the values are those of the maker run eagerly.
     """
     level = 1 if often else 0
-    fast = {"xla_backend_optimization_level": level, "xla_allow_excess_precision": False}
-    return {**compile_options(), **fast}
+    return {**rounding_options(), "xla_backend_optimization_level": level}
 
 
 def split(module: TaskModule, made: Any, name: str) -> Arguments:

@@ -18,18 +18,25 @@ def number_of(node: ast.expr) -> int | None:
     if left is None or right is None:
         return None
     match node.op:
-        case ast.Add():
-            return left + right
-        case ast.Sub():
-            return left - right
-        case ast.Mult():
-            return left * right
         case ast.FloorDiv():
             return left // right if right else None
         case ast.LShift():
             return left << right if 0 <= right <= LARGEST_SHIFT else None
         case ast.Pow():
             return left**right if left == 2 and 0 <= right <= LARGEST_SHIFT else None
+        case _:
+            return ring(node.op, left, right)
+
+
+def ring(op: ast.operator, left: int, right: int) -> int | None:
+    """A sum, a difference or a product; None for any other operator."""
+    match op:
+        case ast.Add():
+            return left + right
+        case ast.Sub():
+            return left - right
+        case ast.Mult():
+            return left * right
         case _:
             return None
 

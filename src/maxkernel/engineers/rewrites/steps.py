@@ -9,6 +9,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from maxkernel.engineers.rewrites.numbers import ring
+
 STEPS = 4
 FIRST, MIDDLE, LAST = 0, (1, 2), 3
 _ALL = frozenset(range(STEPS))
@@ -136,18 +138,15 @@ def evaluate(node: ast.expr, known: dict[str, int]) -> int:
 
 def _arithmetic(op: ast.operator, left: int, right: int) -> int:
     match op:
-        case ast.Add():
-            return left + right
-        case ast.Sub():
-            return left - right
-        case ast.Mult():
-            return left * right
         case ast.BitAnd():
             return left & right
         case ast.BitOr():
             return left | right
         case _:
-            raise Unreadable(type(op).__name__)
+            found = ring(op, left, right)
+            if found is None:
+                raise Unreadable(type(op).__name__)
+            return found
 
 
 def _compare(op: ast.cmpop, left: int, right: int) -> int:
