@@ -13,8 +13,13 @@ from jax.experimental import pallas as pl
 
 from maxkernel.engineers.team import Team
 from maxkernel.targets import get_target
+from maxkernel.types import Graph, TaskInfo, Tolerance
 
 TEAM = Team.builtin()
+NO_TASK = TaskInfo(
+    "t", (), (), (), (), (), {}, {}, Tolerance(0, 0), Graph((), (), (), ()), 0.0, 0.0, b""
+)
+"""Of moves that need nothing of the task."""
 
 
 def load(source: str) -> Callable[..., Any]:

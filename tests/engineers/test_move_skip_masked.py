@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from kernels import draw, load
+from kernels import NO_TASK, draw, load
 
 from maxkernel.api import open_session
 from maxkernel.engineers import rewrites
@@ -20,11 +20,8 @@ from maxkernel.types import (
     Design,
     Diagnosis,
     Evaluation,
-    Graph,
     PallasCall,
     Plan,
-    TaskInfo,
-    Tolerance,
 )
 
 KERNEL = '''\
@@ -189,17 +186,12 @@ def test_leaves_alone_what_it_cannot_tell(name: str) -> None:
     assert rewrites.skip_masked(CAUSAL.replace(old, new)) is None
 
 
-INFO = TaskInfo(
-    "t", (), (), (), (), (), {}, {}, Tolerance(0, 0), Graph((), (), (), ()), 0.0, 0.0, b""
-)
-
-
 def gains(source: str, limit: str, *grid: int) -> list[float]:
     facts = ArtifactFacts(pallas_calls=(PallasCall("flash", grid),))
     evaluation = Evaluation(Candidate(source), "t", "v6e", "none", facts=facts)
     design = Design(1, Plan("f", "s", "r"), source, "plan")
     diagnosis = Diagnosis(limit, "")  # type: ignore[arg-type]
-    found = BuiltinMover().moves(INFO, design, evaluation, diagnosis, get_target("v6e"))
+    found = BuiltinMover().moves(NO_TASK, design, evaluation, diagnosis, get_target("v6e"))
     return [move.gain for move in found if "masked" in move.name]
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from emitted_style import assert_clean
-from kernels import draw, load, sources
+from kernels import NO_TASK, draw, load, sources
 
 from maxkernel.api import open_session
 from maxkernel.engineers import rewrites
@@ -19,12 +19,9 @@ from maxkernel.types import (
     Design,
     Diagnosis,
     Evaluation,
-    Graph,
     PallasCall,
     Plan,
-    TaskInfo,
     Time,
-    Tolerance,
 )
 
 PLAIN = """\
@@ -145,11 +142,6 @@ def test_leaves_alone_what_is_no_plain_sum(name: str) -> None:
     assert rewrites.split_sum(PLAIN.replace(old, new), 2) is None
 
 
-INFO = TaskInfo(
-    "t", (), (), (), (), (), {}, {}, Tolerance(0, 0), Graph((), (), (), ()), 0.0, 0.0, b""
-)
-
-
 def gains(target: str, *grid: int) -> list[float]:
     call = PallasCall("body", grid, block_bytes=1 << 20, scratch_bytes=1 << 16)
     evaluation = Evaluation(
@@ -157,7 +149,9 @@ def gains(target: str, *grid: int) -> list[float]:
         facts=ArtifactFacts(pallas_calls=(call,)), time=Time(1e-4, "simulated"),
     )  # fmt: skip
     design = Design(1, Plan("f", "s", "r"), PLAIN, "plan")
-    found = BuiltinMover().moves(INFO, design, evaluation, Diagnosis("mxu", ""), get_target(target))
+    found = BuiltinMover().moves(
+        NO_TASK, design, evaluation, Diagnosis("mxu", ""), get_target(target)
+    )
     return [move.gain for move in found if "side by side" in move.name]
 
 

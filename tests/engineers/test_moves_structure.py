@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from compiling import compile_for
 from emitted_style import assert_clean
-from kernels import TEAM, draw, load, sources
+from kernels import NO_TASK, TEAM, draw, load, sources
 
 from maxkernel.api import load_task, open_session
 from maxkernel.engineers import rewrites
@@ -20,17 +20,11 @@ from maxkernel.types import (
     Design,
     Diagnosis,
     Evaluation,
-    Graph,
     PallasCall,
     Plan,
-    TaskInfo,
-    Tolerance,
 )
 
 BF16, F32 = "bfloat16", "float32"
-INFO = TaskInfo(
-    "t", (), (), (), (), (), {}, {}, Tolerance(0, 0), Graph((), (), (), ()), 0.0, 0.0, b""
-)
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +237,7 @@ def proposed(source, limit="hbm", target="v6e", gain=1.0, grid=(4, 4)):
     evaluation = Evaluation(Candidate(source), "t", target, "none", facts=facts)
     design = Design(1, Plan("f", "s", "r"), source, "plan")
     diagnosis = Diagnosis(limit, "", {"gain": gain})
-    found = BuiltinMover().moves(INFO, design, evaluation, diagnosis, get_target(target))
+    found = BuiltinMover().moves(NO_TASK, design, evaluation, diagnosis, get_target(target))
     return {move.name.removeprefix("refine: "): move.gain for move in found}
 
 
