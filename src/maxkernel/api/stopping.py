@@ -16,14 +16,14 @@ def ask_to_stop(run: RunFile) -> None:
 
 def stop_ear(run: RunFile) -> Callable[[], bool]:
     """True from the first word to stop that is written from now on."""
-    after = max((event.id for event in run.events()), default=0)
+    after = run.last_event()
     stopped = False
 
     def heard() -> bool:
         nonlocal after, stopped
-        for event in run.events(after):
-            after = event.id
-            stopped = stopped or event.kind == EVENT
+        last = run.last_event()
+        stopped = stopped or any(True for _ in run.events(after, (EVENT,)))
+        after = last
         return stopped
 
     return heard

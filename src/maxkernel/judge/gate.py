@@ -7,7 +7,7 @@ the harness, calling the host) from running at all, and tells an honest author w
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from maxkernel.types import Failure
 
@@ -65,9 +65,10 @@ _SPECIAL_METHODS = frozenset({"__init__", "__post_init__", "__call__"})
 
 def check_gate(tree: ast.Module) -> Failure | None:
     """The first thing in a module that a candidate may not use."""
-    modules = _module_names(tree)
-    own = _own_attributes(tree)
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    modules = _module_names(nodes)
+    own = _own_attributes(nodes)
+    for node in nodes:
         for line, message in _faults(node, modules, own):
             return Failure(
                 stage="capture",
@@ -126,14 +127,14 @@ def _attribute_faults(
         yield node.lineno, f"assignment to the attribute {ast.unparse(node)}"
 
 
-def _own_attributes(tree: ast.Module) -> frozenset[ast.AST]:
+def _own_attributes(nodes: Sequence[ast.AST]) -> frozenset[ast.AST]:
     """The `self.x` of special methods, which Python itself calls, with a fresh or own instance.
 
     Another method can be called with a module in the place of `self`.
     """
     return frozenset(
         node
-        for kind in ast.walk(tree)
+        for kind in nodes
         if isinstance(kind, ast.ClassDef)
         for method in kind.body
         if isinstance(method, ast.FunctionDef) and _keeps_self(method)
@@ -176,10 +177,10 @@ def _module_of(node: ast.expr, modules: dict[str, str]) -> str | None:
     return None
 
 
-def _module_names(tree: ast.Module) -> dict[str, str]:
+def _module_names(nodes: Sequence[ast.AST]) -> dict[str, str]:
     """Local names of modules, by import statement."""
     names: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 local = alias.asname or alias.name.partition(".")[0]

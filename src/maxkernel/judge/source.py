@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from typing import Any, cast
 
 from maxkernel.judge.gate import check_gate
@@ -11,9 +12,18 @@ from maxkernel.types import Failure, Tunable, TunableSpace
 
 MAX_SOURCE_BYTES = 1 << 20
 
+REMEMBERED = 512
+"""Sources whose reading is kept: one design is read for every assignment of its constants."""
+
 
 def read_source(source: str) -> TunableSpace | Failure:
     """The space of tunables that a candidate declares, or why its source is unusable."""
+    found = _read(source)
+    return found if isinstance(found, Failure) else dict(found)
+
+
+@lru_cache(REMEMBERED)
+def _read(source: str) -> TunableSpace | Failure:
     if len(source.encode(errors="replace")) > MAX_SOURCE_BYTES:
         return _failure(f"the source is larger than {MAX_SOURCE_BYTES >> 20} MiB", None)
     try:

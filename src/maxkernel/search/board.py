@@ -14,7 +14,7 @@ from maxkernel.search.constants import Constants
 from maxkernel.search.graph import DesignGraph, Node
 from maxkernel.search.job import Job, JobResult, Steer
 from maxkernel.search.memory import Lesson, expected, name_of_plan
-from maxkernel.search.options import Bases, Option, Scale, follows, options_of
+from maxkernel.search.options import Option, Scale, Shared, follows, options_of
 from maxkernel.search.outcomes import outcome
 from maxkernel.types import Design, Intent, Move, Outcome, Plan, Tunable
 
@@ -52,6 +52,9 @@ class Board:
         self._dirty: set[int] = set()
         self._options: dict[int, list[Option]] = {}
         self._front: set[int] = set()
+        self._worths: dict[int, float] = {}
+        self._worths_at = -math.inf
+        """What the best option of a node is worth, and the best merit that it is worth it at."""
         self._looks = 0
         self._leader: Node | None = None
         """The design that led at the last look: its line keeps its credit."""
@@ -72,12 +75,13 @@ class Board:
             leaders = [n for n in (self._leader, self.graph.best) if n is not None]
             self._dirty.update(n.id for leader in leaders for n in self.graph.lineage(leader.id))
             self._leader = self.graph.best
-        bases: Bases = {}
+        shared = Shared()
         for id in sorted(self._dirty):
             node = self.graph[id]
             found = options_of(
-                self.graph, node, self.constants.get(id), id in self.asked, self.scale, bases
+                self.graph, node, self.constants.get(id), id in self.asked, self.scale, shared
             )
+            self._worths.pop(id, None)
             if found:
                 self._options[id] = found
                 self._front.add(id)
@@ -137,13 +141,15 @@ class Board:
         else below these takes its value from them (see `follows`).
         """
         seen: set[int] = set()
+        nodes = self.graph.nodes
         stack = [n.id for n in self.graph.lineage(id)]
         while stack:
             at = stack.pop()
             if at in seen:
                 continue
             seen.add(at)
-            stack += [c for c in self.graph[at].children if at == id or follows(self.graph, c)]
+            below = self.graph[at].children
+            stack += below if at == id else [c for c in below if follows(self.graph, nodes[c])]
         self._dirty |= seen
 
     def steer(self, steer: Steer) -> None:
@@ -161,7 +167,7 @@ class Board:
                 self._dirty.add(below.id)
             return
         if steer.action == "pin":
-            node.pinned = True
+            self.graph.pin(node)
         else:
             node.hints.append(steer.text)
             node.quiet = 0
@@ -269,9 +275,15 @@ class Board:
     def _valuable(self) -> set[int]:
         """Nodes whose best option is worth most."""
         best = self.scale.merit(self.graph.record) if self.graph.record else -math.inf
-        worth = {id: max(o.worth(best) for o in found) for id, found in self._options.items()}
-        pinned = {id for id, found in self._options.items() if found[0].pinned}
-        return pinned | set(heapq.nlargest(FRONTIER, worth, key=lambda id: (worth[id], -id)))
+        if best != self._worths_at:
+            self._worths, self._worths_at = {}, best
+        worths, pinned = self._worths, set[int]()
+        for id, found in self._options.items():
+            if id not in worths:
+                worths[id] = max(o.worth(best) for o in found)
+            if found[0].pinned:
+                pinned.add(id)
+        return pinned | set(heapq.nlargest(FRONTIER, worths, key=lambda id: (worths[id], -id)))
 
     def _plan_option(self, others: list[Option]) -> list[Option]:
         """Asking the planner again: at the start, when ideas run out, and every now and then."""

@@ -67,6 +67,8 @@ class Driver:
         self._ear = Ear(context.run)
         self._jobs: dict[int, Job] = {}
         self._arrived: dict[int, JobResult] = {}
+        self._received: list[int] = []
+        """Of those, what workers sent since the last turn."""
         self._stored: set[int] = set()
         self._inputs: dict[int, Inputs] = {}
         self._next = 0
@@ -216,6 +218,7 @@ class Driver:
             if isinstance(result, BaseException):
                 raise result
             self._arrived[number] = result
+            self._received.append(number)
             try:
                 item = self._queue.get_nowait()
             except Empty:
@@ -223,10 +226,10 @@ class Driver:
 
     def _store_early(self) -> None:
         """Stores results whose turn has not come."""
-        for number in sorted(set(self._arrived) - self._stored):
-            if self._jobs[number].kind != "idle":
-                self._run.remember(f"{RESULT}{number}", self._arrived[number])
-                self._stored.add(number)
+        for number in sorted(set(self._received) & set(self._arrived)):
+            self._run.remember(f"{RESULT}{number}", self._arrived[number])
+            self._stored.add(number)
+        self._received.clear()
 
     def _apply(self, number: int) -> None:
         job, result = self._jobs.pop(number), self._arrived.pop(number)

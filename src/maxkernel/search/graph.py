@@ -133,6 +133,8 @@ class DesignGraph:
         """Evaluations when the best time last fell by more than GAIN."""
         self.leaders: list[tuple[float, int]] = []
         """(seconds, id) of the best accepted designs, LEADERS at most, the fastest first."""
+        self.pins = 0
+        """Words that pinned a design."""
         self.moved: dict[str, list[float]] = {}
         """By move: ln(time before / time after) of each design that was made by it so far."""
         self._owners: dict[str, int] = {}
@@ -241,6 +243,11 @@ class DesignGraph:
             if node.peak is None or seconds < node.peak:
                 node.peak = seconds
                 node.quiet = 0
+
+    def pin(self, node: Node) -> None:
+        """Keeps a node, and what came of it, in credit."""
+        node.pinned = True
+        self.pins += 1
 
     def lineage(self, id: int) -> tuple[Node, ...]:
         """A node, its parents, their parents ..., each once, the node first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -90,8 +91,14 @@ class Scale(msgspec.Struct, frozen=True):
         return self.yardstick * math.exp(-merit)
 
 
-Bases = dict[tuple[int, bool], Option]
-"""Bare options by node, and whether it is pinned: what children that wait share."""
+@dataclass
+class Shared:
+    """What children that wait share; it holds for as long as the graph does not change."""
+
+    bare: dict[tuple[int, bool], Option] = field(default_factory=dict[tuple[int, bool], Option])
+    """Bare options by node, and whether it is pinned."""
+    siblings: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
+    """Children that are written or being written, by parents."""
 
 
 def options_of(
@@ -100,19 +107,19 @@ def options_of(
     constants: Constants | None,
     asked: bool,
     scale: Scale,
-    bases: Bases | None = None,
+    shared: Shared | None = None,
 ) -> list[Option]:
-    """What could be done with one node. `asked`: its moves are known already. `bases` is filled,
-    and holds for as long as the graph does not change."""
+    """What could be done with one node. `asked`: its moves are known already. `shared` is
+    filled."""
     if node.cut or node.dead:
         return []
-    bases = {} if bases is None else bases
-    pinned = any(n.pinned for n in graph.lineage(node.id))
+    shared = Shared() if shared is None else shared
+    pinned = graph.pins > 0 and any(n.pinned for n in graph.lineage(node.id))
     if not node.written:
-        return [_implement(graph, node, scale, pinned, bases)] if not node.active else []
+        return [_implement(graph, node, scale, pinned, shared)] if not node.active else []
     if not has_credit(graph, node) and not pinned:
         return []
-    base = _option(graph, node, scale, pinned, bases)
+    base = _option(graph, node, scale, pinned, shared)
     if node.best is None:
         return _repairs(graph, node, base)
     found: list[Option] = []
@@ -151,16 +158,16 @@ def promise_of(graph: DesignGraph, node: Node, scale: Scale) -> float | None:
     return scale.merit(promised) if promised else math.inf
 
 
-def follows(graph: DesignGraph, id: int) -> bool:
+def follows(graph: DesignGraph, node: Node) -> bool:
     """True while options of a node, or of what is below it, depend on more of its parents than
     their trials: on what they promise, on the jobs that they had, on what they wait for."""
-    node = graph[id]
-    hatching = graph[node.root].jobs <= _incubation(graph, node)
-    return not node.written or node.rewritten or not node.limit or hatching
+    if not node.written or node.rewritten or not node.limit:
+        return True
+    return graph.nodes[node.root].jobs <= _incubation(graph, node)
 
 
 def _incubation(graph: DesignGraph, node: Node) -> int:
-    return MOVE_INCUBATION if graph[node.root].intent.parents else INCUBATION
+    return MOVE_INCUBATION if graph.nodes[node.root].intent.parents else INCUBATION
 
 
 def gain_of(graph: DesignGraph, node: Node) -> float:
@@ -195,10 +202,16 @@ def _repairs(graph: DesignGraph, node: Node, base: Option) -> list[Option]:
     return [msgspec.structs.replace(base, kind="repair", gain=-REPAIR_DISCOUNT * (1 + used))]
 
 
-def _implement(graph: DesignGraph, node: Node, scale: Scale, pinned: bool, bases: Bases) -> Option:
+def _implement(
+    graph: DesignGraph, node: Node, scale: Scale, pinned: bool, shared: Shared
+) -> Option:
     parents = [graph[p] for p in node.intent.parents if p in graph.nodes]
-    base = _option(graph, parents[0] if parents else node, scale, pinned, bases)
-    siblings = sum(graph[c].written or graph[c].active > 0 for p in parents for c in p.children)
+    base = _option(graph, parents[0] if parents else node, scale, pinned, shared)
+    siblings = shared.siblings.get(node.intent.parents)
+    if siblings is None:
+        nodes = [graph.nodes[c] for p in parents for c in p.children]
+        siblings = sum(n.written or n.active > 0 for n in nodes)
+        shared.siblings[node.intent.parents] = siblings
     return msgspec.structs.replace(
         base,
         kind="implement",
@@ -209,10 +222,10 @@ def _implement(graph: DesignGraph, node: Node, scale: Scale, pinned: bool, bases
     )
 
 
-def _option(graph: DesignGraph, node: Node, scale: Scale, pinned: bool, bases: Bases) -> Option:
-    known = bases.get((node.id, pinned))
+def _option(graph: DesignGraph, node: Node, scale: Scale, pinned: bool, shared: Shared) -> Option:
+    known = shared.bare.get((node.id, pinned))
     if known is None:
-        known = bases[node.id, pinned] = _bare(graph, node, scale, pinned)
+        known = shared.bare[node.id, pinned] = _bare(graph, node, scale, pinned)
     return known
 
 

@@ -11,6 +11,7 @@ from maxkernel.store import RunFile
 from maxkernel.types import Budget
 
 EVENT = "steer"
+BUDGET = "budget"
 
 
 def say(run: RunFile, steer: Steer) -> None:
@@ -39,12 +40,14 @@ class Ear:
         """New words, and the budget that was given last among them."""
         steers: list[Steer] = []
         budget: Budget | None = None
-        for event in self._run.events(self._after):
-            self._after = event.id
-            if event.kind == "budget":
+        last = self._run.last_event()
+        for event in self._run.events(self._after, (BUDGET, EVENT)):
+            last = max(last, event.id)
+            if event.kind == BUDGET:
                 budget = msgspec.convert(event.body["budget"], Budget)
             elif event.kind == EVENT and self._known:
                 self._known -= 1
             elif event.kind == EVENT:
                 steers.append(msgspec.convert(event.body, Steer))
+        self._after = last
         return tuple(steers), budget

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -227,11 +227,15 @@ class RunFile:
         rows = self._rows("SELECT design, body FROM evaluations ORDER BY event")
         return [(row[0], decode(row[1], Evaluation)) for row in rows]
 
-    def events(self, after: int = 0) -> Iterator[Event]:
-        """Events with an id above `after`, oldest first."""
-        rows = self._rows(
-            "SELECT id, at, session, kind, body FROM events WHERE id > ? ORDER BY id", after
-        )
+    def last_event(self) -> int:
+        """The id of the newest event; 0 when there is none."""
+        return self._rows("SELECT coalesce(max(id), 0) FROM events")[0][0]
+
+    def events(self, after: int = 0, kinds: Sequence[str] = ()) -> Iterator[Event]:
+        """Events with an id above `after`, oldest first; those of some kinds only, if given."""
+        chosen = f"AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
+        query = "SELECT id, at, session, kind, body FROM events WHERE id > ?"
+        rows = self._rows(f"{query} {chosen} ORDER BY id", after, *kinds)
         for id, at, session, kind, body in rows:
             yield Event(id, at, session, kind, msgspec.json.decode(body))
 
