@@ -145,3 +145,16 @@ def test_rendering_escapes_and_names_provenance() -> None:
     page = render_html(table(row("a", 25), nasty))
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
+
+
+def test_a_kernel_where_xla_does_not_fit_counts_without_a_speedup() -> None:
+    time, why = Time(2.5e-5, "simulated", 0.02), "XLA's program does not fit in the memory of a v6e"
+    only = Row("b", "d", "fits", None, time, None, plan="scans: in chunks", misfit=why)
+    s = summarise((row("a", 25), only))
+    assert (s.tasks, s.correct, s.faster, s.fits, s.unfinished) == (2, 2, 1, 1, 0)
+    assert s.geometric_mean == pytest.approx(2)
+    text = render_markdown(table(row("a", 25), only))
+    assert "| b | does not fit | 25 us simulated ±2 % | - |" in text
+    assert "only ours fits" in text and "without a faster kernel" not in text
+    assert "does not fit in the memory of a v6e for 1 more" in text
+    assert compare(table(row("b", None, "error")), table(only))[0].word == "new win"

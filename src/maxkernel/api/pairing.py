@@ -103,8 +103,7 @@ def _publish(judge: Judge, run: RunFile, verdict: Verdict, design: int, explanat
     """Writes the bundle of the kernel that a person accepts; says where it lies."""
     prepared = run.recall("prepared", Prepared)
     assert prepared is not None
-    outcome = "faster" if verdict.faster else "xla"
-    finish = Finish(outcome, "accepted", verdict, design, True, explanation)
+    finish = Finish(verdict.outcome, "accepted", verdict, design, True, explanation)
     report = build_report(run, judge, prepared, finish)
     folder = run.folder / BUNDLE
     write_bundle(folder, report, run.header.task, prepared, verdict.evaluation.candidate)

@@ -32,7 +32,7 @@ from maxkernel.search.memory import open_memory
 from maxkernel.search.porting import FROM, bring, portable
 from maxkernel.search.settings import SETTINGS, SearchSettings
 from maxkernel.store import RunFile, RunHeader
-from maxkernel.types import Budget, Candidate, InputCase, Task
+from maxkernel.types import WON, Budget, Candidate, InputCase, Task
 
 BUNDLE = "bundle"
 
@@ -213,7 +213,7 @@ def _prepare(session: Session, task: Task, options: RunOptions) -> Prepared:
 
 
 def _winner(finish: Finish) -> Candidate | None:
-    if finish.outcome != "faster" or finish.best is None:
+    if finish.outcome not in WON or finish.best is None:
         return None
     return finish.best.evaluation.candidate
 

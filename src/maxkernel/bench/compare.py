@@ -10,6 +10,7 @@ import msgspec
 
 from maxkernel.bench.result import BenchResult, Row
 from maxkernel.errors import UsageError
+from maxkernel.types import WON
 
 SAME_CLOCK_NOISE = 0.005
 """Simulated times of one compiler are deterministic: half a percent covers rounding."""
@@ -99,7 +100,7 @@ def _differences(before: BenchResult, after: BenchResult) -> list[str]:
 def _change(before: Row, after: Row, same_clock: bool) -> Change:
     if before.digest != after.digest:
         return Change(after.task, before, after, None, "not comparable")
-    won, wins = before.outcome == "faster", after.outcome == "faster"
+    won, wins = before.outcome in WON, after.outcome in WON
     ratio, baseline = _ratio(before, after), _baseline_ratio(before, after)
     if won != wins:
         word: Word = "new win" if wins else "lost win"

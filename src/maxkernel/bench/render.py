@@ -13,7 +13,7 @@ from maxkernel.bench.words import (
     title_of,
 )
 from maxkernel.report import quote_time
-from maxkernel.types import Time
+from maxkernel.types import WON, Time
 
 HEAD = (
     "task",
@@ -47,6 +47,7 @@ SHORT_HEAD = (
 
 WORDS = {
     "faster": "faster",
+    "fits": "only ours fits",
     "xla": "XLA wins",
     "accepted": "accepted, not faster",
     "refused": "refused",
@@ -81,7 +82,7 @@ def cells(row: Row, *, check: bool = False) -> tuple[str, ...]:
     """One row in words, in the order of HEAD; with `check`, CHECK's column too."""
     shown = (
         row.task,
-        quote_time(row.baseline),
+        "does not fit" if row.misfit else quote_time(row.baseline),
         quote_time(row.best),
         f"{row.speedup:.2f}x" if row.speedup else "-",
         f"{100 * row.roofline_fraction:.0f} %" if row.roofline_fraction else "-",
@@ -103,7 +104,7 @@ def short_cells(row: Row) -> tuple[str, ...]:
     best_published = row.published_pallas_ms or row.published_xla_ms
     return (
         row.task,
-        _short(row.baseline),
+        "does not fit" if row.misfit else _short(row.baseline),
         _short(row.best),
         f"{row.speedup:.2f}x" if row.speedup else "-",
         f"{100 * row.roofline_fraction:.0f} %" if row.roofline_fraction else "-",
@@ -196,7 +197,7 @@ def _cost(row: Row) -> str:
 
 
 def _remark(row: Row) -> str:
-    if row.outcome == "faster" and row.plan:
+    if row.outcome in WON and row.plan:
         return row.plan
     text = f"no claim: {row.doubt}" if row.doubt else row.message or row.plan
     first = text.splitlines()[0] if text else ""

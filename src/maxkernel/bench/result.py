@@ -58,7 +58,8 @@ class Row(msgspec.Struct, frozen=True):
     digest: str
     """Of the task's text: a row is reused only for the same text."""
     outcome: str
-    """`faster`, `xla`, `none`, `accepted` (a given kernel), `refused`, `timeout` or `error`."""
+    """`faster`, `fits` (XLA's program does not), `xla`, `none`, `accepted` (a given kernel),
+    `refused`, `timeout` or `error`."""
     baseline: Time | None = None
     best: Time | None = None
     speedup: float | None = None
@@ -96,6 +97,8 @@ class Row(msgspec.Struct, frozen=True):
     """Unix time."""
     code: str = ""
     """Digest of the maxkernel that made the row."""
+    misfit: str = ""
+    """Why XLA's program cannot run on the target at all."""
 
     @property
     def passable(self) -> bool:

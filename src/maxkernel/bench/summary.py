@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from maxkernel.bench.result import Row
+from maxkernel.types import WON
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -35,6 +36,8 @@ class Summary(msgspec.Struct, frozen=True):
     """The geometric mean without those."""
     unfinished: int = 0
     """Errors and timeouts."""
+    fits: int = 0
+    """A kernel runs where XLA's program does not fit in memory; no speedup is told."""
 
 
 def summarise(rows: Sequence[Row]) -> Summary:
@@ -45,7 +48,7 @@ def summarise(rows: Sequence[Row]) -> Summary:
     gains = [_gain(row) for row in rows]
     return Summary(
         tasks=len(rows),
-        correct=sum(row.outcome in ("faster", "xla", "accepted") for row in rows),
+        correct=sum(row.outcome in (*WON, "xla", "accepted") for row in rows),
         faster=sum(row.outcome == "faster" for row in rows),
         geometric_mean=_geometric(gains),
         median=statistics.median(gains) if gains else 1.0,
@@ -56,6 +59,7 @@ def summarise(rows: Sequence[Row]) -> Summary:
         passable=sum(row.passable for row in rows),
         sound_geometric_mean=_geometric([_gain(row) for row in rows if not row.passable]),
         unfinished=sum(row.outcome in ("error", "timeout") for row in rows),
+        fits=sum(row.outcome == "fits" for row in rows),
     )
 
 

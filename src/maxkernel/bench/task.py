@@ -23,7 +23,7 @@ from maxkernel.search import Progress
 from maxkernel.search.settings import SearchSettings
 from maxkernel.store import list_runs
 from maxkernel.suites import Entry
-from maxkernel.types import Budget, Candidate, Task
+from maxkernel.types import WON, Budget, Candidate, Task
 
 DOUBT = "NO CLAIM OF SPEED: "
 """How a report's notes begin that take back its times."""
@@ -155,7 +155,8 @@ def _judged(
     if failure is not None and failure.kind == "environment":
         return _ended(row, "error", failure.message)
     best = evaluation.time if evaluation.accepted else None
-    outcome = "refused" if failure is not None else "faster" if verdict.faster else "accepted"
+    won = verdict.outcome if verdict.outcome in WON else "accepted"
+    outcome = "refused" if failure is not None else won
     return msgspec.structs.replace(
         row,
         outcome=outcome,
@@ -209,10 +210,12 @@ def _empty(settings: Settings, job: Job) -> Row:
 
 
 def _with_baseline(row: Row, prepared: Prepared) -> Row:
+    xla = prepared.xla
     return msgspec.structs.replace(
         row,
-        baseline=prepared.baseline,
-        baseline_fraction=prepared.bound.time.seconds / prepared.baseline.seconds,
+        baseline=xla,
+        baseline_fraction=prepared.bound.time.seconds / xla.seconds if xla else None,
+        misfit=prepared.misfit,
         holes=tuple(hole.name for hole in prepared.lint.holes),
     )
 

@@ -7,6 +7,7 @@ import time
 from maxkernel.bench.result import BenchResult
 from maxkernel.bench.settings import code_digest
 from maxkernel.bench.summary import summarise
+from maxkernel.types import WON
 
 _NAMES = {"jaxbench": "JaxBench", "models": "Model workloads"}
 
@@ -26,6 +27,11 @@ def summary_lines(result: BenchResult) -> list[str]:
         f"{100 * s.faster / s.tasks if s.tasks else 0:.0f} %), geometric mean of max(1, speedup) "
         f"{s.geometric_mean:.3f}, median {s.median:.3f}; errors and timeouts {s.unfinished}"
     ]
+    if s.fits:
+        lines.append(
+            f"XLA's program does not fit in the memory of a {result.settings.target} for {s.fits} "
+            "more, and a kernel does: no speedup can be told, 1 in the means"
+        )
     if s.experts or s.experts_refused:
         refused = f"; {s.experts_refused} expert kernels were refused" if s.experts_refused else ""
         lines.append(
@@ -65,7 +71,7 @@ def failure_lines(result: BenchResult) -> list[tuple[str, str]]:
     """Every task without a faster kernel, and why, on one line each."""
     found: list[tuple[str, str]] = []
     for row in result.rows:
-        if row.outcome == "faster":
+        if row.outcome in WON:
             continue
         why = row.message
         if row.outcome == "xla" and row.speedup:

@@ -162,7 +162,7 @@ def _verdict(
 
 
 def _finish(report: RunReport, folder: Path, as_json: bool) -> int:
-    status = EXIT_ACCEPTED if report.outcome == "faster" else EXIT_REFUSED
+    status = EXIT_ACCEPTED if report.won else EXIT_REFUSED
     bundle = folder / BUNDLE
     if as_json:
         print_json(msgspec.to_builtins(report) | {"bundle": str(bundle), "exit_status": status})

@@ -85,7 +85,8 @@ def _line(node: NodeView, view: GraphView) -> Text:
     if len(node.parents) > 1:
         text.append(f" (with {', '.join(map(str, node.parents[1:]))})")
     if node.seconds is not None:
-        text.append(f"  {node.time}, {node.speedup or 0:.2f}x XLA", "green" if _wins(node) else "")
+        against = f", {node.speedup:.2f}x XLA" if node.speedup is not None else ""
+        text.append(f"  {node.time}{against}", "green" if _wins(node) else "")
         if node.limit:
             text.append(f", waits for {node.limit}", "dim")
         if len(node.trials) > 1:

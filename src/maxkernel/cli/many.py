@@ -19,7 +19,7 @@ from maxkernel.cli.commands import print_json
 from maxkernel.cli.flags import Flags
 from maxkernel.config import load_settings
 from maxkernel.errors import EXIT_ACCEPTED, EXIT_REFUSED, UsageError
-from maxkernel.report import quote_time
+from maxkernel.report import quote_baseline, quote_time
 from maxkernel.search.settings import SearchSettings
 from maxkernel.types import Budget
 
@@ -96,7 +96,7 @@ def _watcher(words: str, say: Callable[[str], None]) -> OnChange:
 
 
 def _finish(results: list[ManyResult], as_json: bool) -> int:
-    won = any(r.report is not None and r.report.outcome == "faster" for r in results)
+    won = any(r.report is not None and r.report.won for r in results)
     status = EXIT_ACCEPTED if won else EXIT_REFUSED
     if as_json:
         body = [
@@ -122,7 +122,7 @@ def _print(results: list[ManyResult]) -> None:
         table.add_row(
             result.task,
             str(result.evaluations),
-            quote_time(report.baseline),
+            quote_baseline(report),
             quote_time(report.best),
             f"{report.speedup:.2f}x" if report.speedup else "-",
             f"{report.outcome} ({report.reason})",

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from maxkernel.engineers.llm import Spent
 from maxkernel.judge import Prepared
-from maxkernel.report import quote_time
+from maxkernel.report import quote_time, xla_in_words
 from maxkernel.types import Budget, Evaluation, Time
 
 
@@ -58,9 +58,9 @@ class LiveProgress:
 
     def prepared(self, prepared: Prepared) -> None:
         """Shows what there is to beat."""
-        self._baseline = prepared.baseline
+        self._baseline = prepared.xla
         self._console.print(
-            f"{self._title}: XLA takes {quote_time(prepared.baseline)}; "
+            f"{self._title}: {xla_in_words(prepared)}; "
             f"roofline {quote_time(prepared.bound.time)} ({prepared.bound.limit})"
         )
 

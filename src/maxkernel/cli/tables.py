@@ -16,6 +16,7 @@ from maxkernel.report import (
     describe_confirmation,
     describe_use,
     quote,
+    quote_baseline,
     quote_time,
 )
 from maxkernel.report.markdown import OUTCOMES
@@ -45,10 +46,9 @@ def print_report(report: RunReport, bundle: Path) -> None:
     table = Table(show_header=False, title=f"{report.task} on TPU {report.target}")
     table.add_column()
     table.add_column(overflow="fold")
-    faster = report.outcome == "faster"
     rows = [
         ("result", OUTCOMES[report.outcome]),
-        ("XLA baseline", quote_time(report.baseline)),
+        ("XLA baseline", quote_baseline(report)),
         ("best kernel", quote_time(report.best)),
         ("speedup", f"{report.speedup:.3f}x" if report.speedup else "-"),
         ("roofline bound", f"{quote_time(report.bound)} ({report.limit})"),
@@ -61,7 +61,7 @@ def print_report(report: RunReport, bundle: Path) -> None:
         ("candidates", _counts(report)),
         *(("model", describe_use(use)) for use in report.models),
         ("ended", f"{report.reason}, after {report.seconds:.0f} s; sandbox {report.sandbox}"),
-        ("bundle", f"{bundle}" + ("" if faster else "  (reports only)")),
+        ("bundle", f"{bundle}" + ("" if report.won else "  (reports only)")),
     ]
     for name, value in rows:
         table.add_row(name, Text(value))
@@ -78,12 +78,12 @@ def print_verdict(prepared: Prepared, verdict: Verdict) -> None:
     table.add_column(overflow="fold")
     word = "accepted" if evaluation.accepted else "refused"
     if evaluation.accepted:
-        word += ", faster than XLA" if verdict.faster else ", not faster than XLA"
+        word += f", {verdict.word}"
     calls = evaluation.facts.pallas_calls if evaluation.facts else ()
     grids = ", ".join(f"{c.name} grid {'x'.join(map(str, c.grid)) or '1'}" for c in calls)
     rows = [
         ("verdict", word),
-        ("XLA baseline", quote_time(verdict.baseline)),
+        ("XLA baseline", quote_baseline(verdict)),
         ("kernel", quote_time(evaluation.time)),
         ("speedup", f"{verdict.speedup:.3f}x" if verdict.speedup else "-"),
         ("roofline bound", quote_time(verdict.bound)),
@@ -118,7 +118,7 @@ def print_failure(failure: Failure) -> None:
 
 def _fractions(report: RunReport) -> str:
     mine = f"{100 * report.roofline_fraction:.1f} % best, " if report.roofline_fraction else ""
-    return f"{mine}{100 * report.baseline_fraction:.1f} % XLA"
+    return mine + (f"{100 * report.baseline_fraction:.1f} % XLA" if not report.misfit else "XLA -")
 
 
 def _worst(numerics: Numerics | None) -> str:

@@ -27,7 +27,7 @@ from maxkernel.judge.outlines import outlines
 from maxkernel.judge.prepared import Prepared
 from maxkernel.judge.rules import check_rules, check_share
 from maxkernel.judge.source import read_source
-from maxkernel.judge.timing import time_of, too_fast, verdict_of
+from maxkernel.judge.timing import misfit_of, time_of, too_fast, verdict_of
 from maxkernel.targets import Target
 from maxkernel.types import (
     Artifact,
@@ -98,22 +98,25 @@ class Judge:
         on_stage("baseline")
         linting = self._lint(task, info)
         compiled = self._compile(task, info.reference_tpu, compile_seconds).result()
-        if isinstance(compiled, Failure):
+        misfit = misfit_of(compiled, self.target)
+        if isinstance(compiled, Failure) and not misfit:
             raise task_error(task, compiled, f"XLA cannot compile it for {self.target.name}: ")
         linted = linting.result()
         if isinstance(linted, Failure):
             raise task_error(task, linted)
         bound = roofline(info, self.target)
+        program = None if isinstance(compiled, Failure) else compiled
         return Prepared(
             task=task,
             info=info,
             target=self.target,
-            baseline=time_of(compiled, bound),
-            baseline_program=compiled.program,
+            baseline=time_of(program, bound) if program else bound.time,
+            baseline_program=program.program if program else None,
             bound=bound,
-            compiler=compiled.compiler,
+            compiler=program.compiler if program else "",
             lint=linted.result,
-            schedule_problem=compiled.schedule_problem,
+            schedule_problem=program.schedule_problem if program else misfit,
+            misfit=misfit,
         )
 
     def evaluate(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from maxkernel.judge.bound import Roofline
 from maxkernel.judge.prepared import Prepared
 from maxkernel.schedule import expected_error, unsure
+from maxkernel.targets import Target
 from maxkernel.types import Evaluation, Failure, ProgramTime, Time, Verdict
 from maxkernel.types.messages import CompileReply
 
@@ -22,6 +23,14 @@ def time_of(compiled: CompileReply, bound: Roofline) -> Time:
         expected_error=expected_error(compiled.program),
         draws=compiled.program.draws,
     )
+
+
+def misfit_of(compiled: CompileReply | Failure, target: Target) -> str:
+    """In words, that XLA's program needs more memory than the target has; empty where not."""
+    if not isinstance(compiled, Failure) or compiled.kind != "hbm":
+        return ""
+    first = compiled.message.splitlines()[0]
+    return f"XLA's program does not fit in the memory of a {target.name}: {first}"
 
 
 def doubt_of(program: ProgramTime | None) -> str:
@@ -62,6 +71,7 @@ def verdict_of(prepared: Prepared, evaluation: Evaluation) -> Verdict:
     """A candidate against XLA. Times of different provenance are never compared."""
     baseline, mine = prepared.baseline, evaluation.time
     comparable = evaluation.accepted and mine is not None and mine.provenance == baseline.provenance
+    comparable = comparable and not prepared.misfit
     speedup = baseline.seconds / mine.seconds if comparable and mine else None
     error = max(baseline.expected_error or 0.0, (mine.expected_error or 0.0) if mine else 0.0)
     doubt = doubt_of(prepared.baseline_program) or doubt_of(evaluation.program)
@@ -73,4 +83,5 @@ def verdict_of(prepared: Prepared, evaluation: Evaluation) -> Verdict:
         speedup=speedup,
         faster=claims and speedup is not None and speedup > 1.0 + error,
         doubt=doubt,
+        misfit=prepared.misfit,
     )

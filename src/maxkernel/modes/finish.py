@@ -10,7 +10,7 @@ import msgspec
 from maxkernel.engineers.roles import NoAnswer
 from maxkernel.errors import EnvironmentFault
 from maxkernel.search import Context
-from maxkernel.types import Confirmation, Evaluation, Verdict
+from maxkernel.types import WON, Confirmation, Evaluation, Verdict
 
 Reason = Literal["budget", "roofline", "no gain", "no plan", "stopped", "accepted"]
 """`accepted`: a person was content with what there is."""
@@ -19,9 +19,9 @@ Reason = Literal["budget", "roofline", "no gain", "no plan", "stopped", "accepte
 class Finish(msgspec.Struct, frozen=True):
     """How a run ended."""
 
-    outcome: Literal["faster", "xla", "none"]
-    """`faster`: the winner beats XLA beyond the clock's error; `xla`: kernels were accepted but
-    none is faster; `none`: no kernel was accepted."""
+    outcome: Literal["faster", "fits", "xla", "none"]
+    """`faster`: the winner beats XLA beyond the clock's error; `fits`: it runs where XLA's program
+    does not fit; `xla`: kernels were accepted but none is faster; `none`: none was accepted."""
     reason: Reason
     best: Verdict | None
     """The best accepted kernel, whether or not it beats XLA."""
@@ -44,7 +44,7 @@ def finish(context: Context, reason: Reason, explain: Callable[[int], str]) -> F
     problem = ""
     for design, evaluation in sorted(accepted, key=_seconds):
         verdict = context.judge.verdict(context.prepared, evaluation)
-        if not verdict.faster:
+        if verdict.outcome not in WON:
             words = f"faster kernels were {problem}. " if problem else ""
             return Finish("xla", reason, verdict, design, False, words + explain(design))
         context.progress.stage("confirm", design)
@@ -54,7 +54,7 @@ def finish(context: Context, reason: Reason, explain: Callable[[int], str]) -> F
             words = explain(design)
             if reason != "stopped":
                 words = _explained(context, evaluation) or words
-            return Finish("faster", reason, verdict, design, True, words, found)
+            return Finish(verdict.outcome, reason, verdict, design, True, words, found)
         context.run.event("unconfirmed", design=design, failure=found.failure.message)
         problem = problem or f"accepted, but not confirmed: {found.failure.message}"
     return Finish("none", reason, None, None, False, problem)

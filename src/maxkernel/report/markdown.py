@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from maxkernel.report.model import RunReport, describe_confirmation, quote, quote_time
+from maxkernel.report.model import (
+    RunReport,
+    describe_confirmation,
+    quote,
+    quote_baseline,
+    quote_time,
+)
 from maxkernel.report.usage import ModelUse
 
 OUTCOMES = {
     "faster": "A Pallas kernel beats XLA beyond the clock's expected error.",
+    "fits": "A Pallas kernel runs where XLA's program does not fit in memory. There is no speedup.",
     "xla": "XLA's program stands: no accepted kernel beats it beyond the clock's expected error.",
     "none": "No kernel was accepted. The candidates below say why.",
 }
@@ -30,11 +37,14 @@ def render_markdown(report: RunReport) -> str:
 
 def _headline(report: RunReport) -> str:
     rows = [
-        ("XLA baseline", quote_time(report.baseline)),
+        ("XLA baseline", quote_baseline(report)),
         ("best kernel", quote_time(report.best)),
         ("speedup", f"{report.speedup:.3f}x" if report.speedup else "-"),
         ("roofline bound", f"{quote_time(report.bound)}, limited by {report.limit}"),
-        ("fraction of the roofline, XLA", f"{100 * report.baseline_fraction:.1f} %"),
+        (
+            "fraction of the roofline, XLA",
+            f"{100 * report.baseline_fraction:.1f} %" if not report.misfit else "-",
+        ),
         (
             "fraction of the roofline, best kernel",
             f"{100 * report.roofline_fraction:.1f} %" if report.roofline_fraction else "-",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import msgspec
 
 from maxkernel.judge import Item, Judge, Prepared, checklist, describe_holes, doubtful_baseline
@@ -9,6 +11,7 @@ from maxkernel.modes import Finish
 from maxkernel.report.usage import ModelUse, model_use
 from maxkernel.store import RunFile
 from maxkernel.types import (
+    WON,
     ArraySpec,
     Confirmation,
     Design,
@@ -52,12 +55,14 @@ class RunReport(msgspec.Struct, frozen=True):
     versions: dict[str, str]
     sandbox: str
     outcome: str
-    """`faster`, `xla` (XLA's program stands) or `none` (no kernel was accepted)."""
+    """`faster`, `fits` (XLA's program does not fit in memory, a kernel runs), `xla` (XLA's program
+    stands) or `none` (no kernel was accepted)."""
     reason: str
     """Why the run ended."""
     baseline: Time
+    """Of XLA's program; the roofline bound where that does not fit, see `misfit`."""
     best: Time | None
-    """The fastest accepted kernel, handed back only when the outcome is `faster`."""
+    """The fastest accepted kernel, handed back only when the run has `won`."""
     speedup: float | None
     bound: Time
     limit: str
@@ -91,6 +96,13 @@ class RunReport(msgspec.Struct, frozen=True):
     """SHA-256 of the bundle's kernel.py; empty without one."""
     seal: str = ""
     """SHA-256 of everything else in report.json; see `report.seal`."""
+    misfit: str = ""
+    """Why XLA's program cannot run on the target at all."""
+
+    @property
+    def won(self) -> bool:
+        """A kernel is handed back."""
+        return self.outcome in WON
 
 
 def build_report(run: RunFile, judge: Judge, prepared: Prepared, finish: Finish) -> RunReport:
@@ -140,6 +152,7 @@ def build_report(run: RunFile, judge: Judge, prepared: Prepared, finish: Finish)
         checklist=checklist(prepared, evaluation, finish.confirmation) if evaluation else (),
         cases=prepared.cases,
         source=msgspec.structs.replace(header.task, origin=""),
+        misfit=prepared.misfit,
     )
 
 
@@ -162,6 +175,26 @@ def quote_time(time: Time | None) -> str:
     )
     error = f" ±{100 * time.expected_error:.0f} %" if time.expected_error else ""
     return f"{value:.4g} {unit} {time.provenance}{error}"
+
+
+class _Compared(Protocol):
+    """Anything with XLA's time in it."""
+
+    @property
+    def baseline(self) -> Time: ...
+
+    @property
+    def misfit(self) -> str: ...
+
+
+def quote_baseline(of: _Compared) -> str:
+    """XLA's time for people, or that its program does not fit."""
+    return "does not fit in memory" if of.misfit else quote_time(of.baseline)
+
+
+def xla_in_words(of: _Compared) -> str:
+    """The same as a sentence."""
+    return f"XLA {quote_baseline(of)}" if of.misfit else f"XLA takes {quote_baseline(of)}"
 
 
 def describe_confirmation(confirmation: Confirmation | None) -> str:
@@ -216,6 +249,9 @@ def _notes(prepared: Prepared, evaluation: Evaluation | None, doubt: str) -> tup
     programs = [("baseline", prepared.baseline_program)]
     if evaluation is not None:
         programs.append(("kernel", evaluation.program))
+    if prepared.misfit:
+        notes.append(prepared.misfit)
+        del programs[0]
     for name, program in programs:
         if program is None:
             notes.append(f"{name}: no schedule could be read; its time is the roofline bound")

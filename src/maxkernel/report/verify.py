@@ -11,7 +11,7 @@ import msgspec
 
 from maxkernel.errors import UsageError
 from maxkernel.judge import Judge, Prepared
-from maxkernel.report.model import RunReport, describe_confirmation, quote_time
+from maxkernel.report.model import RunReport, describe_confirmation, quote_baseline, quote_time
 from maxkernel.report.seal import digest_of, seal_of
 from maxkernel.tasks import task_from_text
 from maxkernel.types import Candidate, Evaluation, Failure, Numerics, Time
@@ -82,7 +82,7 @@ def judge_again(bundle: Bundle, judge: Judge) -> list[Finding]:
     fresh = task_from_text(task.name, task.format, task.entry, task.files)
     prepared = msgspec.structs.replace(judge.prepare(fresh), cases=report.cases)
     same = judge.versions == report.versions
-    found = [_compiler(report, judge), _time("XLA baseline", report.baseline, prepared, same)]
+    found = [_compiler(report, judge), _baseline(report, prepared, same)]
     if bundle.kernel is None:
         return found
     candidate = Candidate(bundle.kernel)
@@ -117,8 +117,11 @@ def _compiler(report: RunReport, judge: Judge) -> Finding:
     return Finding("compiler", None, f"{mine} here, {theirs} there: times may differ")
 
 
-def _time(claim: str, told: Time, prepared: Prepared, same: bool) -> Finding:
-    return _compare_times(claim, told, prepared.baseline, same)
+def _baseline(report: RunReport, prepared: Prepared, same: bool) -> Finding:
+    if report.misfit or prepared.misfit:
+        words = f"{quote_baseline(prepared)} found, {quote_baseline(report)} told"
+        return Finding("XLA baseline", bool(report.misfit) == bool(prepared.misfit), words)
+    return _compare_times("XLA baseline", report.baseline, prepared.baseline, same)
 
 
 def _mine(told: Time | None, evaluation: Evaluation, same: bool) -> Finding:

@@ -21,7 +21,7 @@ from maxkernel.search.decision import job_of
 from maxkernel.search.inputs import Inputs, inputs_of
 from maxkernel.search.job import CHOICE, RESULT, Job, JobResult, Steer
 from maxkernel.search.memory import Lesson
-from maxkernel.search.options import Option, Scale
+from maxkernel.search.options import Option, scale_of
 from maxkernel.search.policies import Standing, get_policy
 from maxkernel.search.reading import foreign
 from maxkernel.search.settings import SearchSettings
@@ -56,7 +56,7 @@ class Driver:
         self._run = context.run
         self._settings = settings
         self._policy = get_policy(settings.policy)
-        self.board = Board(Scale(context.prepared.baseline.seconds), lessons)
+        self.board = Board(scale_of(context.prepared), lessons)
         self.note = ""
         """Why an engineer had no answer, the last time one had none."""
         self._shows = isinstance(context.progress, FrontierProgress)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from maxkernel.judge import Prepared
 from maxkernel.search.constants import CURIOSITY, Constants
 from maxkernel.search.graph import GAIN, DesignGraph, Node
 from maxkernel.search.job import JobKind
@@ -80,15 +81,26 @@ class Scale(msgspec.Struct, frozen=True):
     """What merits are measured against."""
 
     yardstick: float
-    """Seconds of XLA's program."""
+    """Seconds of XLA's program; of the roofline bound where there is no such time."""
+    compares: bool = True
+    """The yardstick is a time of XLA's program, so that ratios to it are speedups."""
 
     def merit(self, seconds: float) -> float:
         """ln(XLA's time / this one)."""
         return math.log(self.yardstick / seconds)
 
+    def speedup(self, seconds: float | None) -> float | None:
+        """XLA's time / this one; None without two times."""
+        return self.yardstick / seconds if self.compares and seconds else None
+
     def seconds(self, merit: float) -> float:
         """The time that has this merit."""
         return self.yardstick * math.exp(-merit)
+
+
+def scale_of(prepared: Prepared) -> Scale:
+    """The scale of a task."""
+    return Scale(prepared.baseline.seconds, prepared.baseline.provenance != "bound")
 
 
 @dataclass

@@ -19,7 +19,7 @@ def outcome(graph: DesignGraph, node: Node, scale: Scale) -> Outcome:
         plan=node.intent.plan,
         design=(best or last).id if (best or last).written else None,
         seconds=best.seconds if best else None,
-        speedup=scale.yardstick / best.seconds if best and best.seconds else None,
+        speedup=scale.speedup(best.seconds) if best else None,
         tunables=best.best.tunables if best and best.best else {},
         failure=""
         if best

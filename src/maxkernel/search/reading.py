@@ -7,7 +7,7 @@ from maxkernel.search.apply import apply, begin
 from maxkernel.search.board import Board
 from maxkernel.search.job import CHOICE, RESULT, Job, JobResult
 from maxkernel.search.memory import Lesson
-from maxkernel.search.options import Scale
+from maxkernel.search.options import Scale, scale_of
 from maxkernel.search.porting import PORTED, Ported
 from maxkernel.search.settings import LESSONS, SETTINGS, SearchSettings
 from maxkernel.store import RunFile
@@ -16,7 +16,7 @@ from maxkernel.store import RunFile
 def read_board(run: RunFile) -> Board:
     """The board of a run as its file stands now; nothing is written."""
     prepared = run.recall("prepared", Prepared)
-    scale = Scale(prepared.baseline.seconds if prepared is not None else 1.0)
+    scale = scale_of(prepared) if prepared is not None else Scale(1.0, False)
     board = Board(scale, run.recall(LESSONS, list[Lesson]) or ())
     settings = run.recall(SETTINGS, SearchSettings)
     if settings is not None:

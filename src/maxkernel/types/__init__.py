@@ -22,6 +22,7 @@ from maxkernel.types.clock import RegionTime as RegionTime
 from maxkernel.types.clock import Time as Time
 from maxkernel.types.clock import TraceEvent as TraceEvent
 from maxkernel.types.evaluation import DISTRIBUTIONS as DISTRIBUTIONS
+from maxkernel.types.evaluation import WON as WON
 from maxkernel.types.evaluation import Confirmation as Confirmation
 from maxkernel.types.evaluation import Distribution as Distribution
 from maxkernel.types.evaluation import Evaluation as Evaluation

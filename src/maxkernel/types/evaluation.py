@@ -188,3 +188,26 @@ class Verdict(msgspec.Struct, frozen=True):
     """The speedup exceeds the expected error of the clock, and nothing steering was assumed."""
     doubt: str = ""
     """What the clock had to assume about data in either program, so that no claim is made."""
+    misfit: str = ""
+    """Why XLA's program cannot run on the target: there is nothing to be faster than."""
+
+    @property
+    def outcome(self) -> Literal["faster", "fits", "xla"]:
+        """Of an accepted candidate; see `WON`."""
+        if self.misfit:
+            return "fits"
+        return "faster" if self.faster else "xla"
+
+    @property
+    def word(self) -> str:
+        """The same for people."""
+        return {
+            "faster": "faster than XLA",
+            "fits": "the only program that fits in memory: XLA's does not",
+            "xla": "not faster than XLA beyond the clock's error",
+        }[self.outcome]
+
+
+WON = ("faster", "fits")
+"""Outcomes of which a kernel is handed back: faster than XLA's program beyond the clock's error,
+or running where XLA's program does not fit in memory."""

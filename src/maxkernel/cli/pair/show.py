@@ -22,7 +22,7 @@ from maxkernel.modes.pair import (
     State,
     describe,
 )
-from maxkernel.report import quote_time
+from maxkernel.report import quote_time, xla_in_words
 from maxkernel.search.graph import DesignGraph, Node
 from maxkernel.types import Budget, Design
 
@@ -191,7 +191,7 @@ def task(prepared: Prepared, run: str) -> RenderableType:
         Text(f"{prepared.task.name} on TPU {prepared.target.name}", style="bold"),
         Text(f"inputs {inputs}; outputs {outputs}"),
         Text(
-            f"XLA takes {quote_time(prepared.baseline)}; roofline "
+            f"{xla_in_words(prepared)}; roofline "
             f"{quote_time(prepared.bound.time)} ({prepared.bound.limit})"
         ),
         Text(f"run {run}", style="dim"),

@@ -68,7 +68,7 @@ class LlmPlanner:
             return new[:PLANS]
 
         prepared = self._place.prepared
-        baseline = prepared.baseline.seconds if prepared else None
+        baseline = prepared.xla.seconds if prepared and prepared.xla else None
         question = Question(
             role="planner",
             instructions=self._place.instructions("planner"),

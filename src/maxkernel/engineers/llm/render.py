@@ -72,11 +72,9 @@ def describe_task(info: TaskInfo, prepared: Prepared | None = None, room: int = 
         f"- {info.flops:.3g} matrix operations, {info.io_bytes:.3g} bytes of inputs and outputs"
     )
     if prepared is not None:
-        baseline, bound = prepared.baseline, prepared.bound.time
-        lines.append(
-            f"- XLA needs {micro(baseline.seconds)} ({baseline.provenance}); no program can be "
-            f"faster than {micro(bound.seconds)}"
-        )
+        xla, bound = prepared.xla, prepared.bound.time
+        needs = f"needs {micro(xla.seconds)} ({xla.provenance})" if xla else "does not fit in HBM"
+        lines.append(f"- XLA {needs}; no program can be faster than {micro(bound.seconds)}")
         lines += ["", *_sources(prepared.task, int(room * TASK_SHARE))]
     else:
         lines += ["", "Operator graph of the reference:", data("graph", graph_text(info.graph))]

@@ -41,7 +41,7 @@ def speedup(prepared: Prepared | None, evaluation: Evaluation) -> float | None:
     """Baseline time over this one; None when refused or not of the baseline's provenance."""
     if prepared is None or evaluation.time is None or not evaluation.accepted:
         return None
-    if evaluation.time.provenance != prepared.baseline.provenance:
+    if prepared.misfit or evaluation.time.provenance != prepared.baseline.provenance:
         return None
     return prepared.baseline.seconds / evaluation.time.seconds
 

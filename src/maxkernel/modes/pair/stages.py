@@ -225,10 +225,9 @@ def _accept(desk: Desk) -> Ended:
     limit = card.outcome.bottleneck if card and card.outcome else ""
     reason = "\n\n".join(t for t in (desk.design().plan.reason, limit) if t)
     where = desk.publish(context.run, verdict, focus.design, reason)
-    word = "faster than XLA" if verdict.faster else "not faster than XLA beyond the clock's error"
     return Ended(
         proposal=desk.proposal,
-        text=f"design {focus.design} accepted, {word}; {where}",
+        text=f"design {focus.design} accepted, {verdict.word}; {where}",
         focus=focus,
         accepted=True,
     )

@@ -93,6 +93,7 @@ def view_graph(run: RunFile) -> GraphView:
     """The graph of a run as its file stands now."""
     board, prepared = read_board(run), run.recall("prepared", Prepared)
     found = run.evaluations()
+    xla = prepared.xla if prepared is not None else None
     best = board.graph.best
     line = {n.id for n in board.graph.lineage(best.id)} if best is not None else set[int]()
     finished = any(event.kind == "finished" for event in run.events())
@@ -103,7 +104,7 @@ def view_graph(run: RunFile) -> GraphView:
         task=run.header.task.name,
         target=run.header.target,
         state="finished" if finished else "running" if run.driven() else "stopped",
-        baseline=prepared.baseline.seconds if prepared is not None else None,
+        baseline=xla.seconds if xla is not None else None,
         bound=prepared.bound.time.seconds if prepared is not None else None,
         best=best.id if best is not None else None,
         nodes=tuple(nodes),
@@ -129,7 +130,7 @@ def _node(
         state=node.state,
         kind=kind,
         seconds=node.seconds,
-        speedup=board.scale.yardstick / node.seconds if node.seconds else None,
+        speedup=board.scale.speedup(node.seconds),
         time=quote_time(best.time if best is not None else None),
         limit=node.limit,
         tunables=node.best.tunables if node.best is not None else {},

@@ -52,8 +52,10 @@ def ladder(evaluation: Evaluation | None, prepared: Prepared | None) -> dict[str
         return {"rungs": []}
     rungs = [
         {"name": "roofline bound", "us": prepared.bound.time.seconds * MICRO, "kind": "bound"},
-        {"name": "XLA", "us": prepared.baseline.seconds * MICRO, "kind": "baseline"},
     ]
+    if prepared.xla is not None:
+        us = prepared.xla.seconds * MICRO
+        rungs.append({"name": "XLA", "us": us, "kind": "baseline"})
     if evaluation is not None and evaluation.time is not None:
         us = evaluation.time.seconds * MICRO
         rungs.append({"name": "this kernel", "us": us, "kind": "kernel"})
@@ -68,6 +70,8 @@ def roofline(evaluation: Evaluation | None, prepared: Prepared | None) -> dict[s
     info, target = prepared.info, prepared.target
     rate = max((peak_rate(target, spec.dtype) for spec in info.inputs), default=target.bf16_flops)
     points = [_point("XLA", "baseline", prepared.baseline.seconds, prepared.baseline_program, info)]
+    if prepared.misfit:
+        points.clear()
     if evaluation is not None and evaluation.time is not None:
         seconds = evaluation.time.seconds
         points.append(_point("this kernel", "kernel", seconds, evaluation.program, info))

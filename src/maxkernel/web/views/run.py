@@ -68,7 +68,7 @@ def head(client: PairSession) -> Head:
         state=_state(client, finished is not None, driven),
         outcome=str(finished.body.get("outcome", "")) if finished else "",
         driven=driven,
-        baseline=prepared.baseline if prepared else None,
+        baseline=prepared.xla if prepared else None,
         bound=prepared.bound.time if prepared else None,
         limit=prepared.bound.limit if prepared else "",
         best=time,
@@ -109,7 +109,7 @@ def curve(run: RunFile, prepared: Prepared | None) -> dict[str, object]:
         )
     return {
         "points": points,
-        "baseline": prepared.baseline.seconds * MICRO if prepared else None,
+        "baseline": prepared.xla.seconds * MICRO if prepared and prepared.xla else None,
         "bound": prepared.bound.time.seconds * MICRO if prepared else None,
     }
 
@@ -119,7 +119,7 @@ def graph(client: PairSession) -> dict[str, object]:
     board = read_board(client.run)
     bench, found = client.state.bench, board.graph
     lineage = {n.id for n in found.lineage(found.best.id)} if found.best else set[int]()
-    baseline = client.prepared.baseline.seconds if client.prepared else None
+    scale = board.scale
     pinned, cut = _said(client.run, "pin"), _said(client.run, "cut")
     gone = {below.id for id in cut if id in found.nodes for below in found.descendants(id)}
     nodes = [
@@ -131,7 +131,7 @@ def graph(client: PairSession) -> dict[str, object]:
             "state": "cut" if node.id in gone else node.state,
             "kind": node.kind,
             "us": node.seconds * MICRO if node.seconds is not None else None,
-            "speedup": baseline / node.seconds if baseline and node.seconds else None,
+            "speedup": scale.speedup(node.seconds),
             "trials": len(node.trials),
             "best": found.best is node,
             "lineage": node.id in lineage,
