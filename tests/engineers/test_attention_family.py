@@ -12,9 +12,12 @@ from kernels import TEAM, draw, load, sources
 from kernels import assert_equal as assert_within
 
 from maxkernel.engineers.builtin.attention.match import match
+from maxkernel.engineers.builtin.attention.plan import STREAM, SWEEP, implement
+from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.canon import canonicalise
 from maxkernel.judge.gate import check_gate
 from maxkernel.targets import get_target
+from maxkernel.types import Plan
 
 SETTINGS = settings(max_examples=3, deadline=None, derandomize=True)
 LENGTHS = st.sampled_from([64, 100, 129, 300])
@@ -176,7 +179,7 @@ def test_window_sweep_and_band(length):
             assert_equal(window_and_cap, source, inputs, block=block, strips=strips)
 
 
-@pytest.mark.parametrize(
+MORE = pytest.mark.parametrize(
     ("reference", "specs"),
     [
         (one_key_head, arrays((2, 3, 100, 64), (2, 150, 64), (2, 150, 32))),
@@ -191,10 +194,59 @@ def test_window_sweep_and_band(length):
         (one_array, arrays((2, 70, 2, 64), (64,))),
     ],
 )
+
+
+def streaming(reference, *specs):
+    """The source of the strategy for keys that do not stay in VMEM."""
+    info = task_info(reference, *specs)
+    plan = Plan("attention", STREAM, "")
+    return implement(info, canonicalise(info), plan, get_target("v6e"))
+
+
+@MORE
 def test_more_attentions(reference, specs):
     for source in sources(reference, *specs):
         assert check_gate(ast.parse(source)) is None
         assert_equal(reference, source, draw(specs, 1), **SMALL)
+
+
+@SETTINGS
+@given(LENGTHS, st.sampled_from([(64, 128), (128, 64), (128, 256), (2048, 1024)]))
+def test_keys_that_stream(length, blocks):
+    same = arrays(*[(1, 2, length, 64)] * 3)
+    for reference, specs in (
+        (plain, same),
+        (window_and_cap, same),
+        (grouped, arrays((1, length, 4, 64), *[(1, length, 2, 64)] * 2)),
+        (sink_and_window, (*same, ((2,), "float32"))),
+    ):
+        source = streaming(reference, *specs)
+        block, key_block = blocks
+        inputs = draw(specs, length)
+        assert_equal(reference, source, inputs, block=block, key_block=key_block)
+
+
+@MORE
+def test_more_attentions_whose_keys_stream(reference, specs):
+    info = task_info(reference, *specs)
+    if match(canonicalise(info)).shared is not None:
+        with pytest.raises(Unsupported, match="no array of scores is shared"):
+            streaming(reference, *specs)
+        return
+    source = streaming(reference, *specs)
+    assert check_gate(ast.parse(source)) is None
+    assert_equal(reference, source, draw(specs, 1), block=64, key_block=128)
+
+
+@pytest.mark.parametrize("target", ["v4", "v5e", "v5p", "v6e", "v7x"])
+def test_keys_stream_where_they_do_not_stay_in_vmem(target):
+    def strategies(length):
+        specs = arrays(*[(1, 4, length, 128)] * 3, dtype="bfloat16")
+        plans = TEAM.planner.plan(task_info(plain, *specs), get_target(target), ())
+        return [plan.strategy for plan in plans if plan.family == "attention"]
+
+    assert strategies(1 << 17) == [STREAM]
+    assert strategies(4096)[0] == SWEEP
 
 
 def test_another_spelling_is_the_same_attention():
@@ -223,10 +275,12 @@ def test_only_visible_keys_are_read():
     poisoned = v.at[:, :, -1].set(jnp.nan)
     out = load(source)(q, k, poisoned, block=64, strips=2)
     assert bool(jnp.isfinite(out[:, :, :192]).all())
+    streamed = load(streaming(plain, *specs))(q, k, poisoned, block=64, key_block=64)
+    assert bool(jnp.isfinite(streamed[:, :, :192]).all())
 
 
 @pytest.mark.parametrize("target", ["v4", "v5e", "v5p", "v7x"])
 def test_other_targets_have_plans(target):
     specs = arrays(*[(4, 64, 4096, 128)] * 3, dtype="bfloat16")
     plans = TEAM.planner.plan(task_info(plain, *specs), get_target(target), ())
-    assert [plan.family for plan in plans] == ["attention"]
+    assert {plan.family for plan in plans} == {"attention"}

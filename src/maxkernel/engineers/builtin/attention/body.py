@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from maxkernel.engineers.builtin import chunks
 from maxkernel.engineers.builtin.attention.match import Attention
 from maxkernel.engineers.builtin.attention.sides import Side
-from maxkernel.engineers.builtin.attention.walk import LOG2_E, band, start, sweep
+from maxkernel.engineers.builtin.attention.stream import stream
+from maxkernel.engineers.builtin.attention.walk import LOG2_E, Walk, band, start, sweep
 from maxkernel.engineers.builtin.axes import Dim, Unsupported
 from maxkernel.engineers.builtin.build import Builder
 from maxkernel.engineers.builtin.expr import Code, Scope
@@ -38,10 +39,19 @@ class Plan:
     """What the body's text depends on."""
 
     attention: Attention
-    band: bool
-    """All keys of a window at once instead of a running softmax over blocks."""
+    walk: Walk
     names: dict[int, str]
     """Name of each extra array and of the sink by term."""
+
+    @property
+    def streams(self) -> bool:
+        """Blocks of keys pass by, and are of their own size."""
+        return self.walk == "stream"
+
+    @property
+    def strips(self) -> bool:
+        """Blocks are worked on in strips where they cross the edge of what is visible."""
+        return self.attention.mask.causal and not self.streams
 
 
 def body(plan: Plan, module: Module) -> str:
@@ -50,28 +60,32 @@ def body(plan: Plan, module: Module) -> str:
     extras = [f"{plan.names[e.term]}_ref" for e in a.read]
     refs = ["q_ref", *key_refs(a), "v_ref", *extras, "out_ref", "wide_ref"]
     refs += ["k_ref"] if a.k.parts else []
-    options = ["key_count", "key_block"]
-    if a.mask.causal:
-        options = ["strips", *(["window"] if a.mask.window else [])]
+    refs += ["top_ref", "acc_ref"] if plan.streams else []
+    options = [*(["strips"] if plan.strips else []), *(["window"] if a.mask.window else [])]
+    if not a.mask.causal:
+        options = ["key_count", *([] if plan.streams else ["key_block"])]
+    sink = plan.names[a.sink.term] if a.sink else ""
     module.helpers.add(UPDATE)
     module.constants.setdefault("LOWEST", ("-1e30", "stands for a score that is not visible"))
     lines = [
-        call("body", [*refs, "*", *options], 0, "def ", ":"),
+        call("body", [*refs, *(["*", *options] if options else [])], 0, "def ", ":"),
         doc("One block of queries against the keys that it sees.", 4),
         "    block, width = q_ref.shape[1], v_ref.shape[2]",
-        *(["    strip = block // strips"] if a.mask.causal else []),
+        *(["    strip = block // strips"] if plan.strips else []),
+        *(["    key_block = k_ref.shape[1]"] if plan.streams else []),
         *(_head(a) if any(_scalar(e) for e in a.read) else []),
-        "    i = pl.program_id(1)",
+        f"    i{', j' if plan.streams else ''} = pl.program_id(1)"
+        + (", pl.program_id(2)" if plan.streams else ""),
         *(["    first = i * block"] if a.mask.causal or _positions(a) else []),
+        *(["    start = j * key_block"] if plan.streams else []),
         "",
-        *_widen(a),
-        "",
+        *([] if plan.streams else [*_widen(a), ""]),
         f"    q = {_scaled(a, module)}",
         "",
         *_score(plan, module),
         "",
-        *start(a, plan.band, plan.names[a.sink.term] if a.sink else ""),
-        *(band() if plan.band else sweep(a)),
+        *(stream(a, sink) if plan.streams else start(a, plan.walk, sink)),
+        *{"band": band, "sweep": lambda: sweep(a), "stream": list[str]}[plan.walk](),
     ]
     return "\n".join(lines)
 
@@ -141,6 +155,10 @@ def _score(plan: Plan, module: Module) -> list[str]:
     if a.precision == "highest" and a.q.use.dtype == "float32":
         numbers.append("precision=jax.lax.Precision.HIGHEST")
     keys = "k_ref[keys]" if a.k.parts else "k_ref[0, keys]"
+    unit = "strip" if plan.strips else "key_block"
+    place = f"pl.ds(pl.multiple_of(start, {unit}), size)"
+    if plan.streams:
+        place = "slice(0, size)"
     names = Names([*TAKEN, *(f"{n}_ref" for n in plan.names.values())])
     scope = _scope(plan, names, module)
     scope.known[a.product] = Code("s")
@@ -161,7 +179,7 @@ def _score(plan: Plan, module: Module) -> list[str]:
     lines = [
         "def score(rows, start, size, masked=False):",
         doc("Scores of a slice of queries and `size` keys from `start`, as powers of two.", 4),
-        f"    keys = pl.ds(pl.multiple_of(start, {'strip' if bounded else 'key_block'}), size)",
+        f"    keys = {place}",
         call(
             "jax.lax.dot_general",
             ["q[rows]", keys, *numbers],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from maxkernel.engineers.builtin.attention.emit import attention_module
 from maxkernel.engineers.builtin.attention.match import Attention, match
+from maxkernel.engineers.builtin.attention.walk import Walk
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.costs import itemsize, memory_seconds
 from maxkernel.engineers.builtin.terms import Program
@@ -12,16 +13,22 @@ from maxkernel.types import Plan, TaskInfo, TunableSpace
 
 SWEEP = "running softmax over blocks of keys, a head's keys resident in VMEM"
 BAND = "each strip of queries with its whole window of keys at once"
+STREAM = "running softmax over blocks of keys that stream from HBM"
 BAND_LIMIT = 2048
 """Largest window that is held at once: scores of a strip stay a few MiB."""
 RESIDENT_SHARE = 0.5
 """Of VMEM that keys and values of a head may take, with both buffers and the widened values."""
+LONG_SHARE = 0.2
+"""Of VMEM from which on streaming them may pay: less room is left for blocks of queries."""
 VMEM_SHARE = 0.94
 MXU_SHARE = 0.5
 """Of the matrix unit's peak that the sweep reaches: exponentials take turns with products."""
+_WALKS: dict[str, Walk] = {SWEEP: "sweep", BAND: "band", STREAM: "stream"}
 _STORIES = {
     SWEEP: "Keys and values of a head stay in VMEM. A block of queries walks the blocks of keys"
     " that it sees;\nmasks are evaluated only where a block crosses the edge of what is visible.",
+    STREAM: "A block of queries meets one block of keys after the other; what it has seen stays in"
+    " VMEM. Blocks\nthat are not visible are neither fetched nor computed.",
     BAND: "Keys and values of a head stay in VMEM. A strip of queries meets all keys of its window"
     " at once,\nso nothing is rescaled.",
 }
@@ -30,9 +37,12 @@ _STORIES = {
 def plans(info: TaskInfo, program: Program, target: Target) -> list[Plan]:
     """Strategies for attention; raises Unsupported for any other program."""
     a = match(program)
-    if _resident_bytes(a) > RESIDENT_SHARE * target.vmem_bytes:
-        raise Unsupported("keys and values of a head do not fit in VMEM")
+    resident = _resident_bytes(a) / target.vmem_bytes
+    if resident > RESIDENT_SHARE:
+        return [_plan(a, STREAM, target)]
     found = [_plan(a, SWEEP, target)]
+    if resident > LONG_SHARE and not a.k.parts and a.shared is None:
+        found.append(_plan(a, STREAM, target))
     if a.mask.window is not None and a.mask.window <= BAND_LIMIT:
         found.insert(0, _plan(a, BAND, target))
     return found
@@ -40,20 +50,21 @@ def plans(info: TaskInfo, program: Program, target: Target) -> list[Plan]:
 
 def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> str:
     """Source for one of this family's plans."""
-    a = match(program)
-    band = plan.strategy == BAND
+    a, walk = match(program), _WALKS[plan.strategy]
     limit = int(target.vmem_bytes * VMEM_SHARE)
-    space = tunables(a, band, target)
-    return attention_module(info, a, band, space, limit, _STORIES[plan.strategy])
+    space = tunables(a, walk, target)
+    return attention_module(info, a, walk, space, limit, _STORIES[plan.strategy])
 
 
-def tunables(a: Attention, band: bool, target: Target) -> TunableSpace:
+def tunables(a: Attention, walk: Walk, target: Target) -> TunableSpace:
     """Heights of a block of queries (and width of a block of keys), and of the strips in which a
     block on the diagonal is worked on.
 
     A block's scores are float32 and live about three times over.
     """
-    if band:
+    if walk == "stream":
+        return _streamed(a, target)
+    if walk == "band":
         return {"block": (1024, 2048, 512), "strips": (4, 8, 2)}
     free = target.vmem_bytes * VMEM_SHARE - _resident_bytes(a)
     extra = sum(2 * a.sizes[2] * itemsize(e.use.dtype) for e in a.extras if e.rows and e.cols)
@@ -62,6 +73,26 @@ def tunables(a: Attention, band: bool, target: Target) -> TunableSpace:
         raise Unsupported("no block of scores fits in VMEM")
     strips: TunableSpace = {"strips": (2, 4, 8)} if a.mask.causal else {}
     return {"block": tuple(blocks[:3]), **strips}
+
+
+def _streamed(a: Attention, target: Target) -> TunableSpace:
+    """Blocks of queries and of keys; the space of the pair that fits first."""
+    if a.k.parts or a.shared is not None:
+        raise Unsupported("keys that stream are one array, and no array of scores is shared")
+    *_, width, value_width = a.sizes
+    wide = max(width, 128) + max(value_width, 128)
+    held = sum(2 * itemsize(e.use.dtype) for e in a.extras if e.rows and e.cols)
+
+    def fits(block: int, keys: int) -> bool:
+        arrays = 2 * wide * itemsize(a.v.use.dtype) * (block + keys)
+        return arrays + (12 + held) * block * keys <= VMEM_SHARE * target.vmem_bytes
+
+    sizes = [b for b in (2048, 1024, 512, 256, 128) if fits(b, min(b, 1024))]
+    if not sizes:
+        raise Unsupported("no block of scores fits in VMEM")
+    top = sizes[0]
+    widths = [k for k in (1024, 2048, 512, 256, 128) if fits(top, k)]
+    return {"block": tuple(sizes[:3]), "key_block": tuple(widths[:3])}
 
 
 def _resident_bytes(a: Attention) -> int:
@@ -80,8 +111,13 @@ def _plan(a: Attention, strategy: str, target: Target) -> Plan:
         seen = min(keys / 2 + 512, float((a.mask.window or keys) + 512))
     flops = 2.0 * heads * rows * seen * (width + value_width)
     compute = flops / (target.bf16_flops * MXU_SHARE)
-    moved = heads * rows * (width + value_width) * itemsize(a.q.use.dtype)
-    traffic = memory_seconds(2.0 * moved, target)
+    moved = 1.0 * heads * rows * (width + value_width) * itemsize(a.q.use.dtype)
+    moved *= 2
+    if strategy == STREAM:
+        block = _streamed(a, target)["block"][0]
+        again = heads * (rows / float(block)) * seen * (width + value_width)
+        moved += again * itemsize(a.v.use.dtype)
+    traffic = memory_seconds(moved, target)
     hidden = "only visible keys are read" if a.mask.causal else "every key is visible"
     reason = (
         f"scores never leave VMEM and {hidden}; bound by the matrix and vector units"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from maxkernel.engineers.builtin.attention.match import Attention
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.text import number
@@ -9,10 +11,15 @@ from maxkernel.engineers.builtin.text import number
 LOG2_E = 1.4426950408889634
 
 
-def start(a: Attention, band: bool, sink: str) -> list[str]:
+Walk = Literal["sweep", "band", "stream"]
+"""`sweep`: a running softmax over blocks of the resident keys; `band`: all keys of a window at
+once; `stream`: blocks of keys come from HBM, one per step of the grid."""
+
+
+def start(a: Attention, walk: Walk, sink: str) -> list[str]:
     """The running softmax before any key; a `sink`, the name of its array, is a key without a
     value."""
-    tall = "strip" if band else "block"
+    tall = "strip" if walk == "band" else "block"
     if a.sink is None:
         return [
             f"    top = jnp.full(({tall}, 1), LOWEST, jnp.float32)",
@@ -21,7 +28,7 @@ def start(a: Attention, band: bool, sink: str) -> list[str]:
     ref = f"{sink}_ref"
     top = f"jnp.full(({tall}, 1), {ref}[h % {ref}.shape[0]] * {number(LOG2_E)})"
     if a.sink.rows:
-        if band:
+        if walk == "band":
             raise Unsupported("sinks per query, and strips with their whole windows")
         top = f"{ref}[0].astype(jnp.float32) * {number(LOG2_E)}"
     return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maxkernel.engineers.builtin.attention.emit import ordered
+from maxkernel.engineers.builtin.attention.order import ordered
 from maxkernel.engineers.builtin.axes import Axis, Dim, Unsupported
 from maxkernel.engineers.builtin.expr import Code
 from maxkernel.engineers.builtin.glue import as_computed, whole_scope

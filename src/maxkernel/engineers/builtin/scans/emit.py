@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maxkernel.engineers.builtin.attention.emit import FLATTEN, heads_first, restored
+from maxkernel.engineers.builtin.attention.order import FLATTEN, heads_first, restored
 from maxkernel.engineers.builtin.attention.prepare import prepare
 from maxkernel.engineers.builtin.module import Module, Shapes, array_names, parameters
 from maxkernel.engineers.builtin.scans.body import LANES, TAKEN, body, narrow
