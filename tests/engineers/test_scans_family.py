@@ -8,7 +8,7 @@ import pytest
 from compiling import compile_for
 from emitted_style import assert_clean
 from graphs import task_info
-from kernels import TEAM, assert_equal, draw, sources
+from kernels import TEAM, assert_equal, draw, load, sources
 
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.canon import canonicalise
@@ -102,6 +102,21 @@ def test_one_source_serves_other_sizes():
     check = (*arrays(*[(2, 4, 300, 64)] * 3), ((2, 4, 300), "float32"))
     (source,) = sources(state_space, *full)
     assert_equal(state_space, source, draw(check, 0), 5e-2)
+
+
+def test_small_sums_of_scores_do_not_magnify_a_rounded_state():
+    """Where all positions are alike every result is plus or minus the value; queries and keys are
+    almost orthogonal, so the sums that results are divided by are small."""
+    specs = arrays(*[(1, 2, 512, 128)] * 3)
+    (source,) = sources(retention, *specs)
+    for seed in range(3):
+        q, k, v = (jnp.broadcast_to(x[:, :, :1], x.shape) for x in draw(specs, seed))
+        q32, k32 = q.astype(jnp.float32), k.astype(jnp.float32)
+        along = jnp.sum(q32 * k32, -1, keepdims=True) / jnp.sum(k32 * k32, -1, keepdims=True)
+        q = (q32 - 0.9 * along * k32).astype(q.dtype)
+        got, wanted = load(source)(q, k, v), retention(q, k, v)
+        error = jnp.abs(got.astype(jnp.float32) - wanted.astype(jnp.float32))
+        assert float(jnp.max(error)) < 0.02, seed
 
 
 def growing(q, k, v):

@@ -17,7 +17,7 @@ TAKEN = tuple(
     "h c j q k v o g here heads state seen key query last total keep scores weights before grown"
     " kept kept32 earlier chunk step past sums rows queries norm fold key_sums"
     " q_ref k_ref v_ref decay_ref out_ref state_ref kept_ref key_sum_ref carry g_keys"
-    " product".split()
+    " product high low".split()
 )
 _FOLD = '''def fold(x):
     """Sums of sizes, eight rows apart: sublanes need not be shuffled."""
@@ -125,13 +125,25 @@ def _chunk(scan: Scan, module: Module) -> list[str]:
         f"scores = product({'k.T' if flipped else 'k'}, q)",
         f"weights = {weights}",
         "state = state_ref[h]",
-        "before = product(state.astype(q.dtype), q)",
+        *_before(scan),
         f"o = product(v, weights.astype(v.dtype)) + {'before * grown' if decays else 'before'}",
         *_total(scan),
         *_next_state(scan),
         *_finish(scan, module),
         f"out_ref[h, {':, here' if narrow(value_width) else 'here'}] = "
         f"{'o' if narrow(value_width) else 'o.T'}.astype(out_ref.dtype)",
+    ]
+
+
+def _before(scan: Scan) -> list[str]:
+    """What earlier chunks add. A division by a small sum of scores makes a rounded state count."""
+    if scan.norm_term is None or scan.pair.q.use.dtype == "float32":
+        return ["before = product(state.astype(q.dtype), q)"]
+    return [
+        "# In two parts: where scores cancel, one rounding of the state would show.",
+        "high = state.astype(q.dtype)",
+        "low = (state - high.astype(jnp.float32)).astype(q.dtype)",
+        "before = product(high, q) + product(low, q)",
     ]
 
 
