@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from maxkernel.engineers.builtin.attention.emit import attention_module
 from maxkernel.engineers.builtin.attention.match import Attention, match
 from maxkernel.engineers.builtin.attention.walk import Walk
@@ -111,12 +113,11 @@ def _plan(a: Attention, strategy: str, target: Target) -> Plan:
         seen = min(keys / 2 + 512, float((a.mask.window or keys) + 512))
     flops = 2.0 * heads * rows * seen * (width + value_width)
     compute = flops / (target.bf16_flops * MXU_SHARE)
-    moved = 1.0 * heads * rows * (width + value_width) * itemsize(a.q.use.dtype)
-    moved *= 2
+    moved = 1.0 * heads * rows * itemsize(a.q.use.dtype)
+    times = 1.0 * a.kv_heads * keys
     if strategy == STREAM:
-        block = _streamed(a, target)["block"][0]
-        again = heads * (rows / float(block)) * seen * (width + value_width)
-        moved += again * itemsize(a.v.use.dtype)
+        times = heads * math.ceil(rows / float(_streamed(a, target)["block"][0])) * seen
+    moved = (width + value_width) * (moved + times * itemsize(a.v.use.dtype))
     traffic = memory_seconds(moved, target)
     hidden = "only visible keys are read" if a.mask.causal else "every key is visible"
     reason = (
