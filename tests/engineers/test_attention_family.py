@@ -128,6 +128,14 @@ def slopes(q, k, v, slope):
     return jnp.einsum("bhqk,bhkd->bhqd", weights, v)
 
 
+def lengths(q, k, v, length):
+    """One query per head, four heads to a head of keys; each item of the batch has its length."""
+    scores = jnp.einsum("bkgd,bksd->bkgs", q, k, preferred_element_type=jnp.float32) * 0.1
+    seen = jnp.arange(k.shape[2]) < 1 + length[:, None, None, None]
+    weights = jax.nn.softmax(jnp.where(seen, scores, -1e30), axis=-1)
+    return jnp.einsum("bkgs,bksd->bkgd", weights.astype(v.dtype), v)
+
+
 def normed(q, k, v, w):
     def norm(x):
         x32 = x.astype(jnp.float32)
@@ -188,6 +196,7 @@ MORE = pytest.mark.parametrize(
         (biased, arrays(*[(2, 3, 150, 64)] * 3, (3, 150, 150))),
         (biased, arrays(*[(2, 3, 150, 64)] * 3, (2, 1, 150, 150))),
         (key_mask, (*arrays(*[(2, 3, 150, 64)] * 3), ((2, 150), "bool"))),
+        (lengths, (*arrays((3, 2, 4, 64), *[(3, 2, 300, 64)] * 2), ((3,), "int32"))),
         (slopes, (*arrays(*[(1, 3, 150, 64)] * 3), ((3,), "float32"))),
         (normed, (*arrays((1, 150, 4, 64), *[(1, 150, 2, 64)] * 2), ((64,), "float32"))),
         (keys_are_values, arrays((1, 150, 4, 64), (1, 150, 2, 64), (64,))),

@@ -24,7 +24,7 @@ UPDATE = '''def update(top, acc, s, values):
     return new_top, jnp.exp2(top - new_top) * acc + product
 '''
 TAKEN = tuple(
-    "i h b j r q k v s o q_ref k_ref v_ref out_ref wide_ref block strip strips window width first "
+    "i h heads b j r q k v s o q_ref k_ref v_ref out_ref wide_ref block strip strips window width first "
     "top acc rows keys start size row column distance visible masked edge key_count update "
     "product score step widen back lane ones near far whole ragged key_block".split()
 )
@@ -96,9 +96,18 @@ def key_refs(a: Attention) -> list[str]:
 
 
 def _head(a: Attention) -> list[str]:
-    if a.shared is None:
-        return ["    h = pl.program_id(0)"]
-    return ["    h = pl.program_id(2) * pl.num_programs(0) + pl.program_id(0)"]
+    head, heads = "pl.program_id(0)", "pl.num_programs(0)"
+    if a.shared is not None:
+        head = f"pl.program_id(2) * {heads} + {head}"
+        heads += " * pl.num_programs(2)"
+    grouped = any(_scalar(e) and _grouped(a, e) for e in a.read)
+    return [f"    h = {head}", *([f"    heads = {heads}"] if grouped else [])]
+
+
+def _grouped(a: Attention, extra: Side) -> bool:
+    """Whether consecutive heads have one slice."""
+    fewer = a.program.extent(extra.heads) < a.program.extent(a.heads)
+    return extra.share == "outer" and fewer
 
 
 def _widen(a: Attention) -> list[str]:
@@ -228,6 +237,8 @@ def _scope(plan: Plan, names: Names, module: Module) -> Scope:
 
     def load(term: int) -> Code:
         extra, ref = by_term[term], f"{plan.names[term]}_ref"
+        if _scalar(extra) and _grouped(a, extra):
+            return Code(f"{ref}[h // (heads // {ref}.shape[0])]")
         if _scalar(extra):
             return Code(f"{ref}[h % {ref}.shape[0]]")
         where = ["rows" if extra.rows else ":", "keys" if extra.cols else ":"]
