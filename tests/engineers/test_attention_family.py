@@ -12,7 +12,7 @@ from kernels import TEAM, draw, load, sources
 from kernels import assert_equal as assert_within
 
 from maxkernel.engineers.builtin.attention.match import match
-from maxkernel.engineers.builtin.attention.plan import STREAM, SWEEP, implement
+from maxkernel.engineers.builtin.attention.plan import FEW, STREAM, SWEEP, implement
 from maxkernel.engineers.builtin.axes import Unsupported
 from maxkernel.engineers.builtin.canon import canonicalise
 from maxkernel.judge.gate import check_gate
@@ -25,10 +25,9 @@ SMALL = {"block": 128, "strips": 2}
 
 
 def assert_equal(reference, source, inputs, **tunables):
-    """Products of bfloat16 queries, scaled and rounded, leave 8 bits; float32 leaves all. Without
-    a diagonal there are no strips to choose."""
-    if "strips" not in source:
-        tunables.pop("strips", None)
+    """Products of bfloat16 queries, scaled and rounded, leave 8 bits; float32 leaves all. Constants
+    that a strategy does not have are left out."""
+    tunables = {name: value for name, value in tunables.items() if f'"{name}": (' in source}
     tolerance = 1e-4 if inputs[0].dtype == jnp.float32 else 5e-2
     assert_within(reference, source, inputs, tolerance, **tunables)
 
@@ -205,10 +204,10 @@ MORE = pytest.mark.parametrize(
 )
 
 
-def streaming(reference, *specs):
-    """The source of the strategy for keys that do not stay in VMEM."""
+def streaming(reference, *specs, strategy=STREAM):
+    """The source of a strategy for keys that do not stay in VMEM."""
     info = task_info(reference, *specs)
-    plan = Plan("attention", STREAM, "")
+    plan = Plan("attention", strategy, "")
     return implement(info, canonicalise(info), plan, get_target("v6e"))
 
 
@@ -245,6 +244,33 @@ def test_more_attentions_whose_keys_stream(reference, specs):
     source = streaming(reference, *specs)
     assert check_gate(ast.parse(source)) is None
     assert_equal(reference, source, draw(specs, 1), block=64, key_block=128)
+
+
+@pytest.mark.parametrize("blocks", [(1, 128), (2, 1024), (4, 128), (8, 256)])
+def test_few_queries_of_some_heads_at_a_time(blocks):
+    def unmasked(q, k, v):
+        return lengths(q, k, v, jnp.full(q.shape[0], k.shape[2]))
+
+    cache = [(3, 2, 300, 64)] * 2
+    together, key_block = blocks
+    for reference, specs in (
+        (unmasked, arrays((3, 2, 4, 64), *cache)),
+        (lengths, (*arrays((3, 2, 4, 64), *cache, dtype="bfloat16"), ((3,), "int32"))),
+    ):
+        source = streaming(reference, *specs, strategy=FEW)
+        assert check_gate(ast.parse(source)) is None
+        inputs = draw(specs, 1, 300)
+        assert_equal(reference, source, inputs, together=together, key_block=key_block)
+
+
+def test_only_few_queries_go_side_by_side():
+    def strategies(queries):
+        specs = (*arrays((4, 8, queries, 128), *[(4, 8, 65536, 128)] * 2, dtype="bfloat16"),)
+        info = task_info(lengths, *specs, ((4,), "int32"))
+        return [plan.strategy for plan in TEAM.planner.plan(info, get_target("v6e"), ())]
+
+    assert strategies(8) == [FEW]
+    assert strategies(1024) == [STREAM]
 
 
 @pytest.mark.parametrize("target", ["v4", "v5e", "v5p", "v6e", "v7x"])

@@ -24,8 +24,8 @@ UPDATE = '''def update(top, acc, s, values):
     return new_top, jnp.exp2(top - new_top) * acc + product
 '''
 TAKEN = tuple(
-    "i h heads b j r q k v s o q_ref k_ref v_ref out_ref wide_ref block strip strips window width first "
-    "top acc rows keys start size row column distance visible masked edge key_count update "
+    "heads i h b j r q k v s o q_ref k_ref v_ref out_ref wide_ref block strip strips window width "
+    "first top acc rows keys start size row column distance visible masked edge key_count update "
     "product score step widen back lane ones near far whole ragged key_block".split()
 )
 _WIDEN = """\
@@ -80,12 +80,12 @@ def body(plan: Plan, module: Module) -> str:
         *(["    start = j * key_block"] if plan.streams else []),
         "",
         *([] if plan.streams else [*_widen(a), ""]),
-        f"    q = {_scaled(a, module)}",
+        f"    q = {scaled(a, module)}",
         "",
         *_score(plan, module),
         "",
         *(stream(a, sink) if plan.streams else start(a, plan.walk, sink)),
-        *{"band": band, "sweep": lambda: sweep(a), "stream": list[str]}[plan.walk](),
+        *(band() if plan.walk == "band" else sweep(a) if plan.walk == "sweep" else []),
     ]
     return "\n".join(lines)
 
@@ -146,7 +146,8 @@ def _bent(a: Attention) -> bool:
     return bends and math.frexp(a.scale)[0] != 0.5
 
 
-def _scaled(a: Attention, module: Module) -> str:
+def scaled(a: Attention, module: Module) -> str:
+    """A block of queries, times the scale."""
     scale = a.scale * (LOG2_E if a.plain else 1.0)
     if scale == 1.0:
         return "q_ref[0]"
@@ -160,41 +161,18 @@ def _scaled(a: Attention, module: Module) -> str:
 def _score(plan: Plan, module: Module) -> list[str]:
     a = plan.attention
     bounded = a.mask.causal
-    numbers = ["(((1,), (1,)), ((), ()))", "preferred_element_type=jnp.float32"]
-    if a.precision == "highest" and a.q.use.dtype == "float32":
-        numbers.append("precision=jax.lax.Precision.HIGHEST")
     keys = "k_ref[keys]" if a.k.parts else "k_ref[0, keys]"
     unit = "strip" if plan.strips else "key_block"
     place = f"pl.ds(pl.multiple_of(start, {unit}), size)"
     if plan.streams:
         place = "slice(0, size)"
-    names = Names([*TAKEN, *(f"{n}_ref" for n in plan.names.values())])
-    scope = _scope(plan, names, module)
-    scope.known[a.product] = Code("s")
-    build = Builder(a.program)
-    root = a.score if a.plain else build.apply("mul", (a.score, build.literal(LOG2_E)))
-    written: list[str] = []
-    if not a.plain:
-        (value,) = scope.write([root])
-        written = [*scope.lines, f"s = {value.text}"]
-        scope.lines = []
-    for condition in a.mask.rest:
-        (value,) = scope.write([condition])
-        written += [*scope.lines, f"s = jnp.where({value.text}, s, LOWEST)"]
-        scope.lines = []
-    if _bent(a):
-        written.insert(0, "s = s * SCALE")
+    written = modified(plan, module)
     used = "\n".join(written)
     lines = [
         "def score(rows, start, size, masked=False):",
         doc("Scores of a slice of queries and `size` keys from `start`, as powers of two.", 4),
         f"    keys = {place}",
-        call(
-            "jax.lax.dot_general",
-            ["q[rows]", keys, *numbers],
-            4,
-            "s = ",
-        ),
+        call("jax.lax.dot_general", ["q[rows]", keys, *numbers_of(a)], 4, "s = "),
     ]
     if "row" in names_in(used):
         iota = "jax.lax.broadcasted_iota(jnp.int32, s.shape, 0)"
@@ -217,6 +195,36 @@ def _score(plan: Plan, module: Module) -> list[str]:
         ]
     lines.append("    return s, wide_ref[keys]")
     return [f"    {line}" if line else line for text in lines for line in text.split("\n")]
+
+
+def numbers_of(a: Attention) -> list[str]:
+    """How queries and keys are multiplied."""
+    numbers = ["(((1,), (1,)), ((), ()))", "preferred_element_type=jnp.float32"]
+    if a.precision == "highest" and a.q.use.dtype == "float32":
+        numbers.append("precision=jax.lax.Precision.HIGHEST")
+    return numbers
+
+
+def modified(plan: Plan, module: Module) -> list[str]:
+    """What is done to the products `s`: modifiers of scores, then masks other than by distance."""
+    a = plan.attention
+    names = Names([*TAKEN, *(f"{n}_ref" for n in plan.names.values())])
+    scope = _scope(plan, names, module)
+    scope.known[a.product] = Code("s")
+    build = Builder(a.program)
+    root = a.score if a.plain else build.apply("mul", (a.score, build.literal(LOG2_E)))
+    written: list[str] = []
+    if not a.plain:
+        (value,) = scope.write([root])
+        written = [*scope.lines, f"s = {value.text}"]
+        scope.lines = []
+    for condition in a.mask.rest:
+        (value,) = scope.write([condition])
+        written += [*scope.lines, f"s = jnp.where({value.text}, s, LOWEST)"]
+        scope.lines = []
+    if _bent(a):
+        written.insert(0, "s = s * SCALE")
+    return written
 
 
 def names_in(text: str) -> set[str]:

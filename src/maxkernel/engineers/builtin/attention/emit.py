@@ -19,7 +19,7 @@ _EXTRA = '''def flatten_extra(x, rows, cols):
     tails = [(0, 0), (0, rows - x.shape[1]), (0, cols - x.shape[2])]
     return jnp.pad(x, tails) if any(tail for _, tail in tails) else x
 '''
-_OWN = tuple(
+OWN = tuple(
     "heads length key_count group shared out flatten flatten_extra unit lanes queries keys values "
     "rows width value_width q_heads block strips prepare_queries prepare_keys prepare_values "
     "update body key_block".split()
@@ -30,8 +30,8 @@ def attention_module(
     info: TaskInfo, a: Attention, walk: Walk, tunables: TunableSpace, vmem_limit: int, story: str
 ) -> str:
     """Source of one attention kernel."""
-    names = Names([*TAKEN, *_OWN])
-    arguments = parameters(info, Names(_OWN))
+    names = Names([*TAKEN, *OWN])
+    arguments = parameters(info, Names(OWN))
     arrays = tuple(array_names(info, arguments))
     module = Module("Flash attention.", story, tunables)
     extra_names = {e.term: names.new(f"{arrays[e.use.index]}_part") for e in a.read}
@@ -64,8 +64,8 @@ def _kernel(
     everything = [a.program.input(t) for t in a.program.live() if a.program[t].op == "input"]
     shapes = Shapes(a.program, tuple(everything), arrays)
     defaults = [f"{name}={choices[0]}" for name, choices in tunables.items()]
-    changed, named = prepare(a.program, _sides(a), arrays, module, a.read)
-    read = zip(_sides(a), named, strict=True)
+    changed, named = prepare(a.program, sides_of(a), arrays, module, a.read)
+    read = zip(sides_of(a), named, strict=True)
     q, *k, v = (heads_first(side, name, shapes) for (side, _), name in read)
     key_names = [ref.replace("k_", "keys_").removesuffix("_ref") for ref in key_refs(a)]
     wide = "block" if plan.strips else "key_block"
@@ -105,7 +105,7 @@ def _kernel(
         blocks.append((f"(1, {tall})", _head(a, side, name), keys, "0"))
     for extra in a.read:
         name = plan.names[extra.term]
-        prepared, shape = _extra(extra, name, arrays[extra.use.index], shapes, module)
+        prepared, shape = extra_array(extra, name, arrays[extra.use.index], shapes, module)
         lines += [f"    {line}" for line in prepared]
         if plan.streams:
             shape = shape.replace("keys.shape[1]", "key_block")
@@ -144,7 +144,7 @@ def _kernel(
     return "\n".join(lines)
 
 
-def _sides(a: Attention) -> list[tuple[Side, str]]:
+def sides_of(a: Attention) -> list[tuple[Side, str]]:
     keys = [(part, "keys") for part in a.k.parts] or [(a.k, "keys")]
     return [(a.q, "queries"), *keys, (a.v, "values")]
 
@@ -182,12 +182,12 @@ def _key_blocks(plan: Plan, arrays: tuple[str, ...]) -> list[str]:
         return []
     a, most = plan.attention, "key_block" if plan.streams else "KEYS"
     return [
-        f"    key_count = {_key_count(a, arrays[a.k.use.index])}",
+        f"    key_count = {key_count(a, arrays[a.k.use.index])}",
         f"    key_block = min({most}, pl.cdiv(key_count, LANES) * LANES)",
     ]
 
 
-def _key_count(a: Attention, name: str) -> str:
+def key_count(a: Attention, name: str) -> str:
     """The number of keys, wherever they lie."""
     if a.k.rows in a.k.use.dims:
         return f"{name}.shape[{a.k.use.dims.index(a.k.rows)}]"
@@ -205,7 +205,7 @@ def _window(info: TaskInfo, window: int, arguments: list[str], module: Module) -
     return "WINDOW"
 
 
-def _extra(
+def extra_array(
     extra: Side, name: str, array: str, shapes: Shapes, module: Module
 ) -> tuple[list[str], str]:
     """(statements, block shape) for an array that the score reads; no shape for scalars."""

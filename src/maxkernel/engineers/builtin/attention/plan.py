@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from maxkernel.engineers.builtin.attention.emit import attention_module
+from maxkernel.engineers.builtin.attention.few import few_module, side_by_side
 from maxkernel.engineers.builtin.attention.match import Attention, match
 from maxkernel.engineers.builtin.attention.walk import Walk
 from maxkernel.engineers.builtin.axes import Unsupported
@@ -16,6 +17,7 @@ from maxkernel.types import Plan, TaskInfo, TunableSpace
 SWEEP = "running softmax over blocks of keys, a head's keys resident in VMEM"
 BAND = "each strip of queries with its whole window of keys at once"
 STREAM = "running softmax over blocks of keys that stream from HBM"
+FEW = "few queries: some heads side by side, blocks of their keys stream from HBM"
 BAND_LIMIT = 2048
 """Largest window that is held at once: scores of a strip stay a few MiB."""
 RESIDENT_SHARE = 0.5
@@ -25,10 +27,11 @@ LONG_SHARE = 0.2
 VMEM_SHARE = 0.94
 MXU_SHARE = 0.5
 """Of the matrix unit's peak that the sweep reaches: exponentials take turns with products."""
-_WALKS: dict[str, Walk] = {SWEEP: "sweep", BAND: "band", STREAM: "stream"}
+WALKS: dict[str, Walk] = {SWEEP: "sweep", BAND: "band", STREAM: "stream", FEW: "few"}
 _STORIES = {
     SWEEP: "Keys and values of a head stay in VMEM. A block of queries walks the blocks of keys"
     " that it sees;\nmasks are evaluated only where a block crosses the edge of what is visible.",
+    FEW: "Some heads meet one block of their keys after the other; the heads overlap.",
     STREAM: "A block of queries meets one block of keys after the other; what it has seen stays in"
     " VMEM. Blocks\nthat are not visible are neither fetched nor computed.",
     BAND: "Keys and values of a head stay in VMEM. A strip of queries meets all keys of its window"
@@ -40,9 +43,10 @@ def plans(info: TaskInfo, program: Program, target: Target) -> list[Plan]:
     """Strategies for attention; raises Unsupported for any other program."""
     a = match(program)
     resident = _resident_bytes(a) / target.vmem_bytes
+    few = [_plan(a, FEW, target)] if side_by_side(a) else []
     if resident > RESIDENT_SHARE:
-        return [_plan(a, STREAM, target)]
-    found = [_plan(a, SWEEP, target)]
+        return few or [_plan(a, STREAM, target)]
+    found = [*few, _plan(a, SWEEP, target)]
     if resident > LONG_SHARE and not a.k.parts and a.shared is None:
         found.append(_plan(a, STREAM, target))
     if a.mask.window is not None and a.mask.window <= BAND_LIMIT:
@@ -52,9 +56,11 @@ def plans(info: TaskInfo, program: Program, target: Target) -> list[Plan]:
 
 def implement(info: TaskInfo, program: Program, plan: Plan, target: Target) -> str:
     """Source for one of this family's plans."""
-    a, walk = match(program), _WALKS[plan.strategy]
+    a, walk = match(program), WALKS[plan.strategy]
     limit = int(target.vmem_bytes * VMEM_SHARE)
     space = tunables(a, walk, target)
+    if walk == "few":
+        return few_module(info, a, space, limit, _STORIES[FEW])
     return attention_module(info, a, walk, space, limit, _STORIES[plan.strategy])
 
 
@@ -64,6 +70,8 @@ def tunables(a: Attention, walk: Walk, target: Target) -> TunableSpace:
 
     A block's scores are float32 and live about three times over.
     """
+    if walk == "few":
+        return _few(a, target)
     if walk == "stream":
         return _streamed(a, target)
     if walk == "band":
@@ -75,6 +83,14 @@ def tunables(a: Attention, walk: Walk, target: Target) -> TunableSpace:
         raise Unsupported("no block of scores fits in VMEM")
     strips: TunableSpace = {"strips": (2, 4, 8)} if a.mask.causal else {}
     return {"block": tuple(blocks[:3]), **strips}
+
+
+def _few(a: Attention, target: Target) -> TunableSpace:
+    """Heads side by side and blocks of keys, both buffers of which fit in VMEM."""
+    *_, width, value_width = a.sizes
+    key = 2 * (max(width, 128) + max(value_width, 128)) * itemsize(a.v.use.dtype)
+    widths = [k for k in (1024, 2048, 512) if 8 * k * key <= VMEM_SHARE * target.vmem_bytes / 2]
+    return {"together": (8, 4, 2), "key_block": tuple(widths or [256])}
 
 
 def _streamed(a: Attention, target: Target) -> TunableSpace:

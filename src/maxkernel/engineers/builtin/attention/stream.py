@@ -25,7 +25,7 @@ def stream(a: Attention, sink: str) -> list[str]:
         "        s, values = score(slice(0, block), start, key_block, masked)",
         "        top_ref[...], acc_ref[...] = update(top_ref[...], acc_ref[...], s, values)",
         "",
-        *(_bounded(a) if a.mask.causal else _WHOLE),
+        *(_bounded(a) if a.mask.causal else WHOLE),
         "",
         "    @pl.when(j == pl.num_programs(2) - 1)",
         "    def finish():",
@@ -34,7 +34,7 @@ def stream(a: Attention, sink: str) -> list[str]:
     ]
 
 
-_WHOLE = (
+WHOLE = (
     "    whole, ragged = divmod(key_count, key_block)",
     "    pl.when(j < whole)(step)",
     "    if ragged:",

@@ -11,9 +11,10 @@ from maxkernel.engineers.builtin.text import number
 LOG2_E = 1.4426950408889634
 
 
-Walk = Literal["sweep", "band", "stream"]
+Walk = Literal["sweep", "band", "stream", "few"]
 """`sweep`: a running softmax over blocks of the resident keys; `band`: all keys of a window at
-once; `stream`: blocks of keys come from HBM, one per step of the grid."""
+once; `stream`: blocks of keys come from HBM, one per step of the grid; `few`: the same for some
+heads side by side (`few.py`)."""
 
 
 def start(a: Attention, walk: Walk, sink: str) -> list[str]:
