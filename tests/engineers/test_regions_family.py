@@ -79,7 +79,7 @@ def test_two_attentions_keep_their_own_constants():
         s = jnp.einsum("bqhd,bkhd->bhqk", soft(q, k, v) * 2.0, k_2)
         return jnp.tanh(jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(s, axis=-1), v_2))
 
-    shape = ((1, 64, HEADS, WIDTH), "float32")
+    shape = ((1, 96, HEADS, WIDTH), "float32")
     (source,) = sources(reference, *[shape] * 5)
     names = [n.name for n in ast.parse(source).body if isinstance(n, ast.FunctionDef)]
     assert len(names) == len(set(names)) and {"attention", "attention_2"} <= set(names)
