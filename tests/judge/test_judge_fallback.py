@@ -33,6 +33,7 @@ def test_a_bound_is_never_compared_with_a_simulated_time_and_claims_nothing() ->
             baseline=time_of(compiled(baseline), BOUND),
             baseline_program=baseline,
             bound=BOUND,
+            misfit="",
         )
         evaluation = Evaluation(
             Candidate("source"), "task", "v6e", "none", time=time_of(compiled(None), BOUND)
