@@ -69,9 +69,10 @@ def roofline(evaluation: Evaluation | None, prepared: Prepared | None) -> dict[s
         return {}
     info, target = prepared.info, prepared.target
     rate = max((peak_rate(target, spec.dtype) for spec in info.inputs), default=target.bf16_flops)
-    points = [_point("XLA", "baseline", prepared.baseline.seconds, prepared.baseline_program, info)]
-    if prepared.misfit:
-        points.clear()
+    points: list[dict[str, Any]] = []
+    if prepared.xla is not None:
+        seconds = prepared.xla.seconds
+        points.append(_point("XLA", "baseline", seconds, prepared.baseline_program, info))
     if evaluation is not None and evaluation.time is not None:
         seconds = evaluation.time.seconds
         points.append(_point("this kernel", "kernel", seconds, evaluation.program, info))

@@ -100,11 +100,11 @@ def _head(a: Attention) -> list[str]:
     if a.shared is not None:
         head = f"pl.program_id(2) * {heads} + {head}"
         heads += " * pl.num_programs(2)"
-    grouped = any(_scalar(e) and _grouped(a, e) for e in a.read)
-    return [f"    h = {head}", *([f"    heads = {heads}"] if grouped else [])]
+    several = any(_scalar(e) and grouped(a, e) for e in a.read)
+    return [f"    h = {head}", *([f"    heads = {heads}"] if several else [])]
 
 
-def _grouped(a: Attention, extra: Side) -> bool:
+def grouped(a: Attention, extra: Side) -> bool:
     """Whether consecutive heads have one slice."""
     fewer = a.program.extent(extra.heads) < a.program.extent(a.heads)
     return extra.share == "outer" and fewer
@@ -245,7 +245,7 @@ def _scope(plan: Plan, names: Names, module: Module) -> Scope:
 
     def load(term: int) -> Code:
         extra, ref = by_term[term], f"{plan.names[term]}_ref"
-        if _scalar(extra) and _grouped(a, extra):
+        if _scalar(extra) and grouped(a, extra):
             return Code(f"{ref}[h // (heads // {ref}.shape[0])]")
         if _scalar(extra):
             return Code(f"{ref}[h % {ref}.shape[0]]")

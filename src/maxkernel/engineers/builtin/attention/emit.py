@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maxkernel.engineers.builtin.attention.body import TAKEN, Plan, body, key_refs
+from maxkernel.engineers.builtin.attention.body import TAKEN, Plan, body, grouped, key_refs
 from maxkernel.engineers.builtin.attention.match import Attention
 from maxkernel.engineers.builtin.attention.order import FLATTEN, heads_first, restored
 from maxkernel.engineers.builtin.attention.prepare import prepare
@@ -61,12 +61,8 @@ def _kernel(
     module: Module,
 ) -> str:
     a = plan.attention
-    everything = [a.program.input(t) for t in a.program.live() if a.program[t].op == "input"]
-    shapes = Shapes(a.program, tuple(everything), arrays)
     defaults = [f"{name}={choices[0]}" for name, choices in tunables.items()]
-    changed, named = prepare(a.program, sides_of(a), arrays, module, a.read)
-    read = zip(sides_of(a), named, strict=True)
-    q, *k, v = (heads_first(side, name, shapes) for (side, _), name in read)
+    shapes, changed, (q, *k, v) = arranged(a, arrays, module)
     key_names = [ref.replace("k_", "keys_").removesuffix("_ref") for ref in key_refs(a)]
     wide = "block" if plan.strips else "key_block"
     lines = [
@@ -85,7 +81,7 @@ def _kernel(
         "    value_width = values.shape[2]",
         "    lanes = pl.cdiv(value_width + 1, 128) * 128",
     ]
-    if any(_grouped(a, side) for side in (a.k, a.v)) and not a.k.parts:
+    if any(grouped(a, side) for side in (a.k, a.v)) and not a.k.parts:
         lines.append("    group = heads // keys.shape[0]")
     passed = ["queries", *key_names, "values"]
     bound = ["body", *(["strips=strips"] if plan.strips else [])]
@@ -144,7 +140,19 @@ def _kernel(
     return "\n".join(lines)
 
 
-def sides_of(a: Attention) -> list[tuple[Side, str]]:
+def arranged(
+    a: Attention, arrays: tuple[str, ...], module: Module
+) -> tuple[Shapes, list[str], list[str]]:
+    """Shapes of all inputs, statements that prepare arrays, and queries, keys and values with
+    their heads first."""
+    everything = [a.program.input(t) for t in a.program.live() if a.program[t].op == "input"]
+    shapes, sides = Shapes(a.program, tuple(everything), arrays), _sides(a)
+    changed, named = prepare(a.program, sides, arrays, module, a.read)
+    read = zip(sides, named, strict=True)
+    return shapes, changed, [heads_first(side, name, shapes) for (side, _), name in read]
+
+
+def _sides(a: Attention) -> list[tuple[Side, str]]:
     keys = [(part, "keys") for part in a.k.parts] or [(a.k, "keys")]
     return [(a.q, "queries"), *keys, (a.v, "values")]
 
@@ -157,11 +165,6 @@ def _spec(plan: Plan, block: tuple[str, str, str, str], indent: int, prefix: str
     return call("pl.BlockSpec", [shape, f"lambda {grid}: ({head}, {row}, {col})"], indent, prefix)
 
 
-def _grouped(a: Attention, side: Side) -> bool:
-    fewer = a.program.extent(side.heads) < a.program.extent(a.heads)
-    return side.share == "outer" and fewer
-
-
 def _head(a: Attention, side: Side, name: str) -> str:
     """The slice that a step of the grid reads."""
     head, level = ("h", False) if a.shared is None else ("b * shared + h", True)
@@ -169,7 +172,7 @@ def _head(a: Attention, side: Side, name: str) -> str:
         return "h"
     if side.share == "inner":
         return f"({head}) % {name}.shape[0]" if level else f"{head} % {name}.shape[0]"
-    if not _grouped(a, side):
+    if not grouped(a, side):
         return head
     one_group = name in ("keys", "values") and not a.k.parts
     group = "group" if one_group else f"(heads // {name}.shape[0])"

@@ -14,13 +14,12 @@ from maxkernel.engineers.builtin.attention.body import (
     numbers_of,
     scaled,
 )
-from maxkernel.engineers.builtin.attention.emit import OWN, extra_array, key_count, sides_of
+from maxkernel.engineers.builtin.attention.emit import OWN, arranged, extra_array, key_count
 from maxkernel.engineers.builtin.attention.match import Attention
-from maxkernel.engineers.builtin.attention.order import FLATTEN, heads_first, restored
-from maxkernel.engineers.builtin.attention.prepare import prepare
+from maxkernel.engineers.builtin.attention.order import FLATTEN, restored
 from maxkernel.engineers.builtin.attention.stream import WHOLE
 from maxkernel.engineers.builtin.axes import Unsupported
-from maxkernel.engineers.builtin.module import Module, Shapes, array_names, parameters
+from maxkernel.engineers.builtin.module import Module, array_names, parameters
 from maxkernel.engineers.builtin.text import Names, call, compiler_params, doc, sequence
 from maxkernel.types import TaskInfo, TunableSpace
 
@@ -63,7 +62,7 @@ def few_module(
     module.constants["ROWS"] = ("16", "of a tile: queries are whole tiles")
     module.constants["LANES"] = ("128", "of a vector: blocks of keys lie along them")
     module.helpers.add(FLATTEN)
-    module.functions += [text, _kernel(plan, arguments, arrays, tunables, module, info)]
+    module.functions += [text, _kernel(plan, arguments, arrays, tunables, module)]
     return module.render()
 
 
@@ -127,15 +126,10 @@ def _kernel(
     arrays: tuple[str, ...],
     tunables: TunableSpace,
     module: Module,
-    info: TaskInfo,
 ) -> str:
     a = plan.attention
-    everything = [a.program.input(t) for t in a.program.live() if a.program[t].op == "input"]
-    shapes = Shapes(a.program, tuple(everything), arrays)
     defaults = [f"{name}={choices[0]}" for name, choices in tunables.items()]
-    changed, named = prepare(a.program, sides_of(a), arrays, module, a.read)
-    read = zip(sides_of(a), named, strict=True)
-    q, k, v = (heads_first(side, name, shapes) for (side, _), name in read)
+    shapes, changed, (q, k, v) = arranged(a, arrays, module)
     lines = [
         call("kernel", [*arguments, "*", *defaults], 0, "def ", ":"),
         doc("Some heads at a time, their blocks of keys in order.", 4),
